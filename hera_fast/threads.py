@@ -1,0 +1,55 @@
+"""How many threads the kernels and BLAS may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numba
+
+from hera_fast.kernels._launch import blas_threads
+
+__all__ = ["threads"]
+
+
+@contextmanager
+def threads(n_threads: int | None = None) -> Iterator[None]:
+    """Use `n_threads` threads in kernels and in BLAS inside a ``with`` block.
+
+    Both settings are restored when the block is left, also by an exception.
+
+    Parameters
+    ----------
+    n_threads : int or None, default=None
+        From 1 to ``numba.config.NUMBA_NUM_THREADS``. None leaves everything as it is.
+
+    Notes
+    -----
+    The kernels' setting is Numba's thread mask, which belongs to the calling Python thread. The
+    BLAS setting belongs to the process: while two Python threads are in such blocks at the same
+    time, the later one decides for both, and the value from before the first one comes back
+    when both are done.
+
+    Examples
+    --------
+    >>> import numba
+    >>> from hera_fast.threads import threads
+    >>> with threads(1):
+    ...     numba.get_num_threads()
+    1
+    """
+    if n_threads is None:
+        yield
+        return
+    most = numba.config.NUMBA_NUM_THREADS
+    if isinstance(n_threads, bool) or not isinstance(n_threads, int):
+        raise TypeError(f"n_threads must be an integer or None, got {n_threads!r}")
+    if not 1 <= n_threads <= most:
+        raise ValueError(f"n_threads must be from 1 to {most} (NUMBA_NUM_THREADS), got {n_threads}")
+    before = numba.get_num_threads()
+    numba.set_num_threads(n_threads)
+    try:
+        with blas_threads(n_threads):
+            yield
+    finally:
+        numba.set_num_threads(before)

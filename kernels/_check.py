@@ -1,0 +1,110 @@
+"""Say what is wrong with an array before compiled code sees it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+_BYTES = (np.dtype(np.uint8), np.dtype(np.bool_))
+_INDICES = (np.dtype(np.int64),)
+
+
+class _Argument(NamedTuple):
+    name: str
+    sizes: tuple[str, ...]
+    dtypes: tuple[np.dtype[Any], ...] | None  # None: the common floating dtype
+    written: bool
+
+
+@lru_cache(maxsize=None)
+def _parse(specification: str) -> tuple[_Argument, ...]:
+    arguments = []
+    inputs, outputs = specification.split("->")
+    for part, written in ((inputs, False), (outputs, True)):
+        for name, sizes, kind in re.findall(r"(\w+)\[([\w,]+)\](?::(\w+))?", part):
+            dtypes = {"": None, "candidates": _FLOATS + _BYTES, "index": _INDICES}[kind]
+            arguments.append(_Argument(name, tuple(sizes.split(",")), dtypes, written))
+    return tuple(arguments)
+
+
+def check_arrays(specification: str, *arrays: np.ndarray[Any, Any]) -> dict[str, int]:
+    """Check the array arguments of a kernel and return the sizes they agree on.
+
+    Parameters
+    ----------
+    specification : str
+        For example ``"Z[n,q] Y[n,q]:candidates -> out[n,q]"``: names, sizes, what is written.
+        Arrays are float32 or float64, the same for all of them; ``:candidates`` also takes bool
+        and uint8, ``:index`` means int64.
+    *arrays : ndarray
+        In the order of the specification.
+
+    Returns
+    -------
+    dict
+        The size behind each letter.
+
+    Raises
+    ------
+    TypeError
+        For something that is not an array, or an array of the wrong dtype.
+    ValueError
+        For a wrong shape, an array that is not C-contiguous, or an output that is read-only or
+        shares memory with another argument.
+    """
+    arguments = _parse(specification)
+    sizes: dict[str, int] = {}
+    common: np.dtype[Any] | None = None
+    for argument, array in zip(arguments, arrays, strict=True):
+        name, letters, dtypes, written = argument
+        if type(array) is not np.ndarray:
+            raise TypeError(f"{name} must be a NumPy array, got {type(array).__name__}")
+        dtype = array.dtype
+        if dtypes is None:
+            if common is None:
+                if dtype not in _FLOATS:
+                    raise TypeError(f"{name} must be float32 or float64, got {dtype}")
+                common = dtype
+            elif dtype != common:
+                raise TypeError(
+                    f"{name} must be {common} like {_first_float(arguments)}, got {dtype}"
+                )
+        elif dtype not in dtypes:
+            allowed = " or ".join(str(allowed) for allowed in dtypes)
+            raise TypeError(f"{name} must be {allowed}, got {dtype}")
+        shape = array.shape
+        if len(shape) != len(letters):
+            raise ValueError(
+                f"{name} must have {len(letters)} dimension(s) ({', '.join(letters)}), "
+                f"got shape {shape}"
+            )
+        for letter, size in zip(letters, shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise ValueError(
+                    f"{name} must have shape ({', '.join(letters)}) with "
+                    f"{letter} = {sizes[letter]} as in the arguments before it, got {shape}"
+                )
+        flags = array.flags
+        if not flags.c_contiguous or not flags.aligned:
+            raise ValueError(
+                f"{name} must be C-contiguous and aligned: pass np.ascontiguousarray({name})"
+            )
+        if written and not flags.writeable:
+            raise ValueError(f"{name} is written to, but it is read-only: pass a copy")
+    for i, argument in enumerate(arguments):
+        if argument.written:
+            for other, array in zip(arguments[:i], arrays[:i], strict=True):
+                if np.may_share_memory(array, arrays[i]):
+                    raise ValueError(
+                        f"{argument.name} is written to, but it shares memory with {other.name}: "
+                        "pass an array of its own"
+                    )
+    return sizes
+
+
+def _first_float(arguments: tuple[_Argument, ...]) -> str:
+    return next(argument.name for argument in arguments if argument.dtypes is None)
