@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ class _Argument(NamedTuple):
     written: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parse(specification: str) -> tuple[_Argument, ...]:
     arguments = []
     inputs, outputs = specification.split("->")
