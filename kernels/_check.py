@@ -11,6 +11,7 @@ import numpy as np
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 _BYTES = (np.dtype(np.uint8), np.dtype(np.bool_))
 _INDICES = (np.dtype(np.int64),)
+_DOUBLES = (np.dtype(np.float64),)
 
 
 class _Argument(NamedTuple):
@@ -26,7 +27,12 @@ def _parse(specification: str) -> tuple[_Argument, ...]:
     inputs, outputs = specification.split("->")
     for part, written in ((inputs, False), (outputs, True)):
         for name, sizes, kind in re.findall(r"(\w+)\[([\w,]+)\](?::(\w+))?", part):
-            dtypes = {"": None, "candidates": _FLOATS + _BYTES, "index": _INDICES}[kind]
+            dtypes = {
+                "": None,
+                "candidates": _FLOATS + _BYTES,
+                "index": _INDICES,
+                "float64": _DOUBLES,
+            }[kind]
             arguments.append(_Argument(name, tuple(sizes.split(",")), dtypes, written))
     return tuple(arguments)
 
@@ -39,7 +45,7 @@ def check_arrays(specification: str, *arrays: np.ndarray[Any, Any]) -> dict[str,
     specification : str
         For example ``"Z[n,q] Y[n,q]:candidates -> out[n,q]"``: names, sizes, what is written.
         Arrays are float32 or float64, the same for all of them; ``:candidates`` also takes bool
-        and uint8, ``:index`` means int64.
+        and uint8, ``:index`` means int64, ``:float64`` float64 whatever the others are.
     *arrays : ndarray
         In the order of the specification.
 
@@ -104,6 +110,16 @@ def check_arrays(specification: str, *arrays: np.ndarray[Any, Any]) -> dict[str,
                         "pass an array of its own"
                     )
     return sizes
+
+
+def check_number(name: str, value: float, *, positive: bool) -> float:
+    """Return `value` if it is finite and above zero, or not below it unless `positive`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    if not (0 < value < np.inf or (value == 0 and not positive)):
+        kind = "a positive" if positive else "a non-negative"
+        raise ValueError(f"{name} must be {kind} finite number, got {value}")
+    return float(value)
 
 
 def _first_float(arguments: tuple[_Argument, ...]) -> str:
