@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hera_fast import kernels
-
-__version__ = "0.1.0.dev0"
+from hera_fast._version import __version__
 
 __all__ = ["__version__", "kernels"]
