@@ -1,0 +1,124 @@
+"""Projection onto the probability simplex over each row's candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hera_fast.kernels._check import check_arrays
+from hera_fast.kernels._jit import helper, kernel, ordered_helper
+from hera_fast.kernels._launch import launch
+
+__all__ = ["project_simplex"]
+
+
+def project_simplex(
+    V: np.ndarray[Any, Any], Y: np.ndarray[Any, Any], out: np.ndarray[Any, Any]
+) -> None:
+    """Move each row of `V` to the nearest point of the simplex over its candidates.
+
+    ``out[i] = argmin |p - V[i]|^2`` subject to ``p >= 0``, ``sum(p) = 1`` and ``p[j] = 0`` where
+    ``Y[i, j] = 0``.
+
+    Parameters
+    ----------
+    V : ndarray of shape (n, q)
+        Finite values; those outside the candidates are not read.
+    Y : ndarray of shape (n, q)
+        Non-zero marks a candidate. Floating, bool or uint8.
+    out : ndarray of shape (n, q)
+        Overwritten. A row without candidates becomes zero.
+    """
+    sizes = check_arrays("V[n,q] Y[n,q]:candidates -> out[n,q]", V, Y, out)
+    launch(_project_simplex_rows, sizes["n"], 2 * sizes["q"], V, Y, out)
+
+
+@kernel
+def _project_simplex_rows(start: int, stop: int, V: Any, Y: Any, out: Any) -> None:
+    q = V.shape[1]
+    labels = np.empty(q, np.int64)
+    values = np.empty(q, np.float64)
+    for i in range(start, stop):
+        out[i, :] = 0
+        n_labels = _candidates(Y[i], labels)
+        if n_labels == 1:
+            out[i, labels[0]] = 1
+        elif n_labels > 1:
+            n_labels = _near_the_top(V[i], labels, n_labels, values)
+            _project(labels, values, n_labels, out[i])
+
+
+@helper
+def _candidates(y: Any, labels: Any) -> Any:
+    """Write the candidates of a row to the front of `labels` and return their number."""
+    n_labels = 0
+    for k in range(y.shape[0]):
+        labels[n_labels] = k
+        n_labels += y[k] != 0
+    return n_labels
+
+
+@helper
+def _near_the_top(v: Any, labels: Any, n_labels: int, values: Any) -> Any:
+    """Keep the labels less than 1 below the row's maximum, which are all that can be positive.
+
+    Their distances to the maximum go to `values`: small numbers, however large those in `v`.
+    """
+    top = v[labels[0]]
+    for c in range(1, n_labels):
+        top = max(top, v[labels[c]])
+    top = np.float64(top)
+    n_kept = 0
+    for c in range(n_labels):
+        value = np.float64(v[labels[c]])
+        labels[n_kept] = labels[c]
+        values[n_kept] = value - top
+        n_kept += value >= top - 1
+    return n_kept
+
+
+@helper
+def _project(labels: Any, values: Any, n_labels: int, p: Any) -> None:
+    """Write ``max(values - threshold, 0)`` with the threshold that makes the sum 1.
+
+    Michelot's method: the threshold that fits all remaining labels is too low, so labels at or
+    below it are zero; drop them and repeat. Each pass drops a third of the labels or at least
+    halves the distance of the next dropped ones to the threshold, so that the number of passes is
+    bounded by the precision of a double.
+    """
+    while True:
+        total = 0.0
+        for c in range(n_labels):
+            total += values[c]
+        threshold = (total - 1) / n_labels
+        n_kept = 0
+        for c in range(n_labels):
+            value = values[c]
+            labels[n_kept] = labels[c]
+            values[n_kept] = value
+            n_kept += value > threshold
+        if n_kept == n_labels:
+            break
+        n_labels = n_kept
+    # The threshold carries the rounding of a sum as large as the number of labels. The exact sum
+    # of the positive parts shows what is missing.
+    coarse_total = fine_total = 0.0
+    for c in range(n_labels):
+        values[c] -= threshold
+        coarse, fine = _split(values[c])
+        coarse_total += coarse
+        fine_total += fine
+    correction = ((1 - coarse_total) - fine_total) / n_labels
+    for c in range(n_labels):
+        p[labels[c]] = max(values[c] + correction, 0.0)
+
+
+@ordered_helper
+def _split(value: float) -> tuple[float, float]:
+    """Split a number up to 1 into a multiple of 2^-40 and the rest, without rounding.
+
+    Such multiples add up without rounding, and the rests are too small for theirs to matter.
+    """
+    coarse = (value + 6144.0) - 6144.0
+    return coarse, value - coarse
