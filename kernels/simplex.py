@@ -74,7 +74,7 @@ def _near_the_top(v: Any, labels: Any, n_labels: int, values: Any) -> Any:
         value = np.float64(v[labels[c]])
         labels[n_kept] = labels[c]
         values[n_kept] = value - top
-        n_kept += value >= top - 1
+        n_kept += int(value >= top - 1)
     return n_kept
 
 
