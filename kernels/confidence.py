@@ -1,0 +1,288 @@
+"""The confidence (P) step: for fixed scores an exact quadratic programme in every row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hera_fast.kernels._check import check_arrays, check_number
+from hera_fast.kernels._jit import helper, kernel
+from hera_fast.kernels._launch import launch
+
+__all__ = ["confidence_step"]
+
+_Array = np.ndarray[Any, Any]
+
+
+def confidence_step(Z: _Array, G: _Array, Y: _Array, curvature: float, P: _Array) -> None:
+    """Find the best confidences of every row for fixed scores.
+
+    ``P[i]`` minimises ``L(Z[i], p) + curvature/2 |p|^2 - <G[i], p>`` over the probability simplex
+    on the row's candidates, where ``L`` is the ranking loss
+    ``1/q^2 sum_jk (p_j - p_k)^2 log(1 + exp(-(z_j - z_k)^2))``.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, q)
+        Scores.
+    G : ndarray of shape (n, q)
+        Linear part; read at the candidates only.
+    Y : ndarray of shape (n, q)
+        Non-zero marks a candidate. Floating, bool or uint8.
+    curvature : float
+        Positive.
+    P : ndarray of shape (n, q)
+        Overwritten. A row without candidates becomes zero.
+    """
+    sizes = check_arrays("Z[n,q] G[n,q] Y[n,q]:candidates -> P[n,q]", Z, G, Y, P)
+    curvature = check_number("curvature", curvature, positive=True)
+    launch(_confidence_step_rows, sizes["n"], 8 * sizes["q"], Z, G, Y, curvature, P)
+
+
+@kernel
+def _confidence_step_rows(
+    start: int, stop: int, Z: Any, G: Any, Y: Any, curvature: float, P: Any
+) -> None:
+    q = Z.shape[1]
+    labels = np.empty(q, np.int64)
+    free = np.empty(q, np.int64)
+    is_free = np.empty(q, np.bool_)
+    work = np.empty((5, q), np.float64)
+    gains, losses, p = work[0], work[1], work[2]
+    H = np.empty((2, 2), np.float64)
+    factor = np.empty((2, 2), np.float64)
+    for i in range(start, stop):
+        P[i, :] = 0
+        n_labels = _candidates(Y[i], labels)
+        if n_labels > 1:
+            n_labels = _possible_labels(G[i], labels, n_labels, curvature, gains)
+        if n_labels == 1:
+            P[i, labels[0]] = 1
+        elif n_labels > 1:
+            if n_labels > H.shape[0]:
+                H = np.empty((n_labels, n_labels), np.float64)
+                factor = np.empty((n_labels, n_labels), np.float64)
+            _hessian(Z[i], labels, n_labels, curvature, losses, H)
+            _simplex_qp(H, gains, n_labels, factor, work[3], work[4], free, is_free, p)
+            for c in range(n_labels):
+                P[i, labels[c]] = p[c]
+
+
+@helper
+def _candidates(y: Any, labels: Any) -> Any:
+    """Write the candidates of a row to the front of `labels` and return their number."""
+    n_labels = 0
+    for k in range(y.shape[0]):
+        labels[n_labels] = k
+        n_labels += y[k] != 0
+    return n_labels
+
+
+@helper
+def _possible_labels(g: Any, labels: Any, n_labels: int, curvature: float, gains: Any) -> Any:
+    """Drop the labels that cannot be positive; distances to the largest `g` go to `gains`.
+
+    At the solution ``H p - g`` is smallest on the support. On the simplex two entries of ``H p``
+    differ by less than a diagonal entry of H plus one off it, at most
+    ``4 log(2) / q + curvature``, and so do the entries of `g` on the support.
+    """
+    reach = 4 * math.log(2) / g.shape[0] + curvature
+    top = g[labels[0]]
+    for c in range(1, n_labels):
+        top = max(top, g[labels[c]])
+    top = np.float64(top)
+    n_kept = 0
+    for c in range(n_labels):
+        gain = np.float64(g[labels[c]])
+        labels[n_kept] = labels[c]
+        gains[n_kept] = gain - top
+        n_kept += int(gain >= top - reach)
+    return n_kept
+
+
+@helper
+def _hessian(z: Any, labels: Any, n_labels: int, curvature: float, losses: Any, H: Any) -> None:
+    """Second derivatives of ``L(z, p) + curvature/2 |p|^2`` between the labels."""
+    q = z.shape[0]
+    scale = 4 / q**2
+    largest = 0.0
+    for a in range(n_labels):
+        _pair_losses(z, q, labels[a], losses)
+        # The pair of a label with itself has no weight.
+        losses[labels[a]] = 0.0
+        total = 0.0
+        for k in range(q):
+            total += losses[k]
+        for b in range(n_labels):
+            H[a, b] = -scale * losses[labels[b]]
+        H[a, a] = scale * total + curvature
+        largest = max(largest, H[a, a])
+    # Below this the matrix is singular up to rounding. The error is far below the accuracy
+    # promised for the solution.
+    for a in range(n_labels):
+        H[a, a] += max(1e-12 * largest - curvature, 0.0)
+
+
+@helper
+def _pair_losses(z: Any, q: int, j: int, losses: Any) -> None:
+    """``losses[k] = log(1 + exp(-(z_j - z_k)^2))`` for every label k."""
+    center = np.float64(z[j])
+    for k in range(q):
+        # exp(-900) is zero, and nothing overflows on the way there.
+        difference = min(abs(center - np.float64(z[k])), 30.0)
+        losses[k] = np.log1p(np.exp(-difference * difference))
+
+
+@helper
+def _simplex_qp(
+    H: Any,
+    g: Any,
+    size: int,
+    factor: Any,
+    ones: Any,
+    target: Any,
+    free: Any,
+    is_free: Any,
+    p: Any,
+) -> None:
+    """Minimise ``p'Hp/2 - g'p`` over ``p >= 0``, ``sum(p) = 1``, exactly.
+
+    `H` is the leading block of that size: symmetric, positive definite, no positive entry off the
+    diagonal. The largest of `g` is zero. All arrays after `size` are scratch but for `p`.
+
+    For any set F of labels and any multiplier t of the sum, let ``p_F(t)`` solve
+    ``H_FF p = g_F + t``. The inverse of such a matrix has no negative entry, therefore ``p_F(t)``
+    never exceeds the solution ``p(t) >= 0`` of the problem with t in place of the sum. Hence
+
+    - the t at which ``p_F`` sums to one is never below the optimal one: take the lowest seen;
+    - labels that are positive in ``p_F(t)`` are positive in ``p(t)``: keep just these;
+    - when all are, labels with ``(H p)_j < g_j + t`` are positive in ``p(t)`` too: add them.
+
+    For one t the set only grows, and no t comes twice, so this ends; with a good first set mostly
+    at once.
+    """
+    if size == 2:
+        share = (H[1, 1] - H[0, 1] + g[0] - g[1]) / (H[0, 0] + H[1, 1] - 2 * H[0, 1])
+        p[0] = min(max(share, 0.0), 1.0)
+        p[1] = 1 - p[0]
+        return
+    tolerance = 1e-13 * _guess_support(H, g, size, is_free)
+    lowest = np.inf
+    while True:
+        n_free = _pack(is_free, size, free)
+        _factorise(H, free, n_free, factor)
+        for c in range(n_free):
+            ones[c] = 1.0
+            target[c] = g[free[c]]
+        _solve_lower(factor, n_free, ones)
+        _solve_lower(factor, n_free, target)
+        weight = _dot(ones, ones, n_free)
+        t = (1 - _dot(ones, target, n_free)) / weight
+        is_lower = t < lowest
+        lowest = min(t, lowest)
+        for c in range(n_free):
+            target[c] += lowest * ones[c]
+        _solve_upper(factor, n_free, target)
+        for c in range(size):
+            p[c] = 0.0
+        for c in range(n_free):
+            p[free[c]] = target[c]
+        if is_lower and _drop_below(p, 0.0, size, is_free):
+            continue
+        if not _add_violating(H, g, size, lowest, tolerance, p, is_free):
+            break
+    # Rounding moves the sum most along the direction in which H is weakest. Moving it back along
+    # the same direction only changes t.
+    _solve_upper(factor, n_free, ones)
+    missing = 1.0
+    for c in range(n_free):
+        missing -= target[c]
+    for c in range(n_free):
+        p[free[c]] = max(target[c] + missing / weight * ones[c], 0.0)
+
+
+@helper
+def _guess_support(H: Any, g: Any, size: int, is_free: Any) -> Any:
+    """Mark the support of the solution for the diagonal of H alone; return its largest entry."""
+    largest = 0.0
+    for c in range(size):
+        largest = max(largest, H[c, c])
+        is_free[c] = True
+    while True:
+        weight = total = 0.0
+        for c in range(size):
+            if is_free[c]:
+                weight += 1 / H[c, c]
+                total += g[c] / H[c, c]
+        t = (1 - total) / weight
+        if not _drop_below(g, -t, size, is_free):
+            return largest
+
+
+@helper
+def _drop_below(values: Any, threshold: float, size: int, is_free: Any) -> bool:
+    """Unmark the labels whose value is below the threshold; tell whether there was one."""
+    dropped = False
+    for c in range(size):
+        if is_free[c] and values[c] < threshold:
+            is_free[c] = False
+            dropped = True
+    return dropped
+
+
+@helper
+def _add_violating(
+    H: Any, g: Any, size: int, t: float, tolerance: float, p: Any, is_free: Any
+) -> bool:
+    """Mark the labels that would lower the objective; tell whether there was one."""
+    added = False
+    for c in range(size):
+        if not is_free[c] and _dot(H[c], p, size) < g[c] + t - tolerance:
+            is_free[c] = True
+            added = True
+    return added
+
+
+@helper
+def _pack(is_free: Any, size: int, free: Any) -> int:
+    n_free = 0
+    for c in range(size):
+        if is_free[c]:
+            free[n_free] = c
+            n_free += 1
+    return n_free
+
+
+@helper
+def _factorise(H: Any, free: Any, n_free: int, factor: Any) -> None:
+    """Cholesky factor of the free block, with the inverses of its diagonal on the diagonal."""
+    for a in range(n_free):
+        source, row = H[free[a]], factor[a]
+        for b in range(a):
+            row[b] = (source[free[b]] - _dot(row, factor[b], b)) * factor[b, b]
+        row[a] = 1 / math.sqrt(source[free[a]] - _dot(row, row, a))
+
+
+@helper
+def _solve_lower(factor: Any, size: int, x: Any) -> None:
+    for a in range(size):
+        x[a] = (x[a] - _dot(factor[a], x, a)) * factor[a, a]
+
+
+@helper
+def _solve_upper(factor: Any, size: int, x: Any) -> None:
+    for a in range(size - 1, -1, -1):
+        row = factor[a]
+        x[a] *= row[a]
+        for b in range(a):
+            x[b] -= x[a] * row[b]
+
+
+@helper
+def _dot(x: Any, y: Any, size: int) -> float:
+    total = 0.0
+    for c in range(size):
+        total += x[c] * y[c]
+    return total
