@@ -177,6 +177,26 @@ def test_a_label_held_up_by_another_is_found():
     assert quadratic_solution(H, g)[2] > 0.1
 
 
+@pytest.mark.parametrize("excess", [1e-2, 1e-5, 1e-8, 1e-11])
+def test_a_label_held_up_by_another_a_little_is_found(excess):
+    # Of the first two alone p = (0.9, 0.1) and t = 9, so that the last one enters at -17.1.
+    H = np.array([[10.0, 0, -9], [0, 10, 0], [-9, 0, 10]])
+    p = quadratic_solution(H, np.array([0, -8.0, -17.1 + excess]))
+    np.testing.assert_allclose(p[2], excess * 20 / 399, rtol=2e-3)
+
+
+def test_a_label_at_the_threshold_is_not_negative():
+    # Half of the labels are zero in the solution with a zero gradient, up to rounding.
+    rng = np.random.default_rng(1)
+    for size in range(2, 12 if numba.config.DISABLE_JIT else 60):
+        inside = rng.normal(0, 0.3 / size, size)
+        threshold = (inside.sum() - 1) / size
+        G = np.concatenate([inside, threshold + rng.integers(-3, 4, size) * 1e-17])[None]
+        P = solved(1e3 * np.arange(G.size)[None], G, np.ones(G.shape, bool), 1.0)
+        assert P.min() >= 0
+        assert abs(math.fsum(P[0]) - 1) <= 1e-14
+
+
 def test_one_candidate_is_certain():
     Z, G = np.array([[1e150, -1e150, 0.0]]), np.array([[np.nan, -1e150, np.inf]])
     assert solved(Z, G, np.array([[False, True, False]]), 1e-6).tolist() == [[0, 1, 0]]

@@ -187,15 +187,21 @@ def test_an_undefined_entry_shows_in_the_parts(spoiled):
     assert np.isnan(row_parts).any()
 
 
-def test_row_sums_of_float32_are_accumulated_in_float64():
-    # 1 + 2^-30 is 1 in float32.
-    q = 1025
-    P = np.full((1, q), 2.0**-15, np.float32)
-    P[0, 0] = 1
-    zero = np.zeros_like(P)
-    row_parts = parts_of(1, UPDATE_PARTS)
-    update_multipliers(zero, P, zero, zero, 1.0, zero.copy(), zero.copy(), row_parts)
-    assert row_parts[0, UPDATE_PARTS.index("confidence_squares")] == 1 + (q - 1) * 2.0**-30
+def test_row_sums_of_float32_are_made_in_float64():
+    # Eighths up to 1000: every entry is exact in float32, squares and sums only in float64.
+    rng = np.random.default_rng(4)
+    arrays = (rng.integers(-8000, 8000, (7, 3, 219)) / 8).astype(np.float32)
+    Y = np.ones((3, 219), np.uint8)
+    for function, numbers, n_states, names in [
+        (update_multipliers, (1.0,), 2, UPDATE_PARTS),
+        (update_multipliers_paper, (1.0, 1.0, 0.5), 4, PAPER_UPDATE_PARTS),
+    ]:
+        states = list(arrays[3 : 3 + n_states].copy())
+        ref, comp = parts_of(3, names), parts_of(3, names)
+        twin = getattr(naive, function.__name__)
+        twin(Y, *wide(arrays[:3]), *numbers, *wide(states), ref)
+        function(Y, *arrays[:3], *numbers, *states, comp)
+        np.testing.assert_array_equal(comp, ref)
 
 
 def run_everything(dtype):
