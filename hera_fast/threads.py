@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 
 import numba
 
@@ -26,9 +27,9 @@ def threads(n_threads: int | None = None) -> Iterator[None]:
     Notes
     -----
     The kernels' setting is Numba's thread mask, which belongs to the calling Python thread. The
-    BLAS setting belongs to the process: while two Python threads are in such blocks at the same
-    time, the later one decides for both, and the value from before the first one comes back
-    when both are done.
+    BLAS setting belongs to the process: while several Python threads are in such blocks at the
+    same time, the block entered last decides for all, and the value from before the first comes
+    back when the last is left.
 
     Examples
     --------
@@ -42,14 +43,14 @@ def threads(n_threads: int | None = None) -> Iterator[None]:
         yield
         return
     most = numba.config.NUMBA_NUM_THREADS
-    if isinstance(n_threads, bool) or not isinstance(n_threads, int):
+    if isinstance(n_threads, bool) or not isinstance(n_threads, Integral):
         raise TypeError(f"n_threads must be an integer or None, got {n_threads!r}")
     if not 1 <= n_threads <= most:
         raise ValueError(f"n_threads must be from 1 to {most} (NUMBA_NUM_THREADS), got {n_threads}")
     before = numba.get_num_threads()
     numba.set_num_threads(n_threads)
     try:
-        with blas_threads(n_threads):
+        with blas_threads(int(n_threads)):
             yield
     finally:
         numba.set_num_threads(before)

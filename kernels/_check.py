@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Bits of ``ndarray.flags.num``: one look is faster than three.
+_C_CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
+
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 _BYTES = (np.dtype(np.uint8), np.dtype(np.bool_))
 _INDICES = (np.dtype(np.int64),)
@@ -63,52 +66,53 @@ def check_arrays(specification: str, *arrays: np.ndarray[Any, Any]) -> dict[str,
         shares memory with another argument.
     """
     arguments = _parse(specification)
+    if len(arrays) != len(arguments):
+        raise TypeError(f"{len(arguments)} arrays expected, got {len(arrays)}")
     sizes: dict[str, int] = {}
     common: np.dtype[Any] | None = None
-    for argument, array in zip(arguments, arrays, strict=True):
-        name, letters, dtypes, written = argument
+    all_flags: list[int] = []
+    for i, array in enumerate(arrays):
+        name, letters, dtypes, written = arguments[i]
         if type(array) is not np.ndarray:
             raise TypeError(f"{name} must be a NumPy array, got {type(array).__name__}")
         dtype = array.dtype
-        if dtypes is None:
-            if common is None:
-                if dtype not in _FLOATS:
-                    raise TypeError(f"{name} must be float32 or float64, got {dtype}")
-                common = dtype
-            elif dtype != common:
-                raise TypeError(
-                    f"{name} must be {common} like {_first_float(arguments)}, got {dtype}"
-                )
-        elif dtype not in dtypes:
-            allowed = " or ".join(str(allowed) for allowed in dtypes)
-            raise TypeError(f"{name} must be {allowed}, got {dtype}")
+        if dtypes is not None:
+            if dtype not in dtypes:
+                allowed = " or ".join(str(allowed) for allowed in dtypes)
+                raise TypeError(f"{name} must be {allowed}, got {dtype}")
+        elif common is None:
+            if dtype not in _FLOATS:
+                raise TypeError(f"{name} must be float32 or float64, got {dtype}")
+            common = dtype
+        elif dtype != common:
+            raise TypeError(f"{name} must be {common} like {_first_float(arguments)}, got {dtype}")
         shape = array.shape
         if len(shape) != len(letters):
             raise ValueError(
                 f"{name} must have {len(letters)} dimension(s) ({', '.join(letters)}), "
                 f"got shape {shape}"
             )
-        for letter, size in zip(letters, shape, strict=True):
-            if sizes.setdefault(letter, size) != size:
+        for axis, letter in enumerate(letters):
+            if sizes.setdefault(letter, shape[axis]) != shape[axis]:
                 raise ValueError(
                     f"{name} must have shape ({', '.join(letters)}) with "
                     f"{letter} = {sizes[letter]} as in the arguments before it, got {shape}"
                 )
-        flags = array.flags
-        if not flags.c_contiguous or not flags.aligned:
-            raise ValueError(
-                f"{name} must be C-contiguous and aligned: pass np.ascontiguousarray({name})"
-            )
-        if written and not flags.writeable:
-            raise ValueError(f"{name} is written to, but it is read-only: pass a copy")
-    for i, argument in enumerate(arguments):
-        if argument.written:
-            for other, array in zip(arguments[:i], arrays[:i], strict=True):
-                if np.may_share_memory(array, arrays[i]):
+        flags = array.flags.num
+        if not (flags & _C_CONTIGUOUS and flags & _ALIGNED):
+            raise ValueError(f"{name} must be C-contiguous and aligned: pass {name}.copy()")
+        if written:
+            if not flags & _WRITEABLE:
+                raise ValueError(f"{name} is written to, but it is read-only: pass a copy")
+            for j in range(i):
+                # Two arrays that own their memory are one array, or apart.
+                apart = flags & all_flags[j] & _OWNDATA and array is not arrays[j]
+                if not apart and np.may_share_memory(array, arrays[j]):
                     raise ValueError(
-                        f"{argument.name} is written to, but it shares memory with {other.name}: "
+                        f"{name} is written to, but it shares memory with {arguments[j].name}: "
                         "pass an array of its own"
                     )
+        all_flags.append(flags)
     return sizes
 
 

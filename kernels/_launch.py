@@ -13,8 +13,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import numba
@@ -66,82 +66,145 @@ def run_ranges(
 
     Returns when all are done; the first error is raised, and nothing is still running then.
     """
-    # list.pop is atomic, so the list itself is the queue.
-    ranges = ranges[::-1]
+    job = _Job(work, ranges)
+    try:
+        # Without further threads, as at the end of the interpreter, the caller does everything.
+        with suppress(RuntimeError):
+            for _ in range(min(n_threads, len(ranges)) - 1):
+                _helper_pool().submit(job.help)
+        job.take()
+    finally:
+        job.close()
+    if job.errors:
+        raise job.errors[0]
 
-    def take() -> None:
+
+class _Job:
+    """Ranges that the caller and its helpers take until none is left."""
+
+    def __init__(self, work: Callable[[int, int], None], ranges: list[tuple[int, int]]) -> None:
+        self.errors: list[BaseException] = []
+        self._work = work
+        self._ranges = ranges[::-1]
+        self._closed = False
+        self._n_helping = 0
+        self._changed = threading.Condition()
+
+    def take(self) -> None:
         while True:
             try:
-                start, stop = ranges.pop()
+                # This is atomic, so the list itself is the queue.
+                start, stop = self._ranges.pop()
             except IndexError:
                 return
-            work(start, stop)
+            self._work(start, stop)
 
-    n_helpers = min(n_threads, len(ranges)) - 1
-    futures = [_helper_pool().submit(take) for _ in range(n_helpers)]
-    try:
-        take()
-    finally:
-        ranges.clear()
-        # A helper that never started has nothing left to do; the others are waited for, because
-        # they write into the caller's arrays.
-        running = [future for future in futures if not future.cancel()]
-        errors = [future.exception() for future in running]
-    for error in errors:
-        if error is not None:
-            raise error
+    def help(self) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._n_helping += 1
+        try:
+            self.take()
+        except BaseException as error:
+            self._ranges.clear()
+            self.errors.append(error)
+        finally:
+            with self._changed:
+                self._n_helping -= 1
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Wait for the helpers at work, which write into the caller's arrays.
+
+        An interrupt does not cut this short; it is raised afterwards.
+        """
+        self._ranges.clear()
+        interrupt = None
+        while True:
+            try:
+                with self._changed:
+                    self._closed = True
+                    self._changed.wait_for(lambda: self._n_helping == 0)
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
 
 def _helper_pool() -> ThreadPoolExecutor:
     global _helpers
     with _helpers_lock:
         if _helpers is None:
-            n_helpers = max(1, numba.config.NUMBA_NUM_THREADS - 1)
-            _helpers = ThreadPoolExecutor(n_helpers, thread_name_prefix="hera-fast")
+            _helpers = ThreadPoolExecutor(
+                max(1, numba.config.NUMBA_NUM_THREADS - 1),
+                thread_name_prefix="hera-fast",
+                # What a helper calls runs on this helper alone.
+                initializer=numba.set_num_threads,
+                initargs=(1,),
+            )
         return _helpers
 
 
-def _forget_helpers() -> None:
-    """Start afresh in a forked child, where the parent's threads do not exist."""
-    global _helpers, _helpers_lock, _blas_lock, _blas_users
-    _helpers, _helpers_lock, _blas_lock = None, threading.Lock(), threading.Lock()
-    _blas_users = 0
+class _Block:
+    """A block that limits BLAS, being executed by the current Python thread."""
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_helpers)
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self.owner = threading.get_ident()
 
 
 _blas_lock = threading.Lock()
-_blas_users = 0
-_blas_original: Any = None
-
-
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    # Finding the loaded libraries takes milliseconds, so it is done once, on first use: by then
-    # NumPy and SciPy have loaded theirs.
-    return ThreadpoolController().select(user_api="blas")
+_blas_blocks: list[_Block] = []
+_blas_original: list[int] = []
 
 
 @contextmanager
-def blas_threads(limit: int) -> Iterator[None]:
-    """Limit BLAS to `limit` threads inside the block.
+def blas_threads(n_threads: int) -> Iterator[None]:
+    """Limit BLAS to `n_threads` threads inside the block.
 
-    The limit is a property of the process. When blocks overlap in time on several Python
-    threads, the last one to be entered decides, and the last one to be left restores what was
-    there before the first.
+    The limit is a property of the process. Of several blocks that are being executed, nested or
+    on several Python threads, the one entered last decides; when all are left, the limit from
+    before the first is back.
     """
-    global _blas_users, _blas_original
+    block = _Block(n_threads)
     with _blas_lock:
-        limiter = _controller().limit(limits=limit)
-        if _blas_users == 0:
-            _blas_original = limiter
-        _blas_users += 1
+        if not _blas_original:
+            _blas_original[:] = [library.num_threads for library in _blas_libraries()]
+        _blas_blocks.append(block)
+        _apply_blas_limit()
     try:
         yield
     finally:
         with _blas_lock:
-            _blas_users -= 1
-            if _blas_users == 0:
-                _blas_original.restore_original_limits()
+            _blas_blocks.remove(block)
+            _apply_blas_limit()
+            if not _blas_blocks:
+                _blas_original.clear()
+
+
+def _apply_blas_limit() -> None:
+    for library, original in zip(_blas_libraries(), _blas_original, strict=True):
+        library.set_num_threads(_blas_blocks[-1].n_threads if _blas_blocks else original)
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    import scipy.linalg  # noqa: F401  (only libraries that are loaded can be found)
+
+    # Finding them takes milliseconds, so it is done once.
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
+
+
+def _start_afresh() -> None:
+    """Forget the other threads in a forked child, where they do not exist."""
+    global _helpers, _helpers_lock, _blas_lock
+    _helpers, _helpers_lock, _blas_lock = None, threading.Lock(), threading.Lock()
+    own = threading.get_ident()
+    _blas_blocks[:] = [block for block in _blas_blocks if block.owner == own]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)

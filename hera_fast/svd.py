@@ -1,0 +1,374 @@
+"""Singular value thresholding, the proximal step of the nuclear norm.
+
+Every method looks for the right singular vectors V of the *tall* orientation of A whose singular
+values s exceed the threshold t. Then E = A V diag(1 - t/s) V', so neither the left singular
+vectors nor anything else of the size of A is formed.
+
+All but ``"full"`` start from the Gram matrix G = A'A. Its rounding errors are of the size of
+eps s_max^2, which costs E the relative accuracy eps s_max / s for the smallest s it keeps. Where
+that is not good enough, a second Gram matrix, of A in the basis found so far, restores full
+accuracy.
+
+The methods for few singular values do not guess how many there are: by Sylvester's law of inertia
+a factorisation G - t^2 I = L D L' has exactly as many positive eigenvalues in D as there are
+singular values above t. What they return is complete when that many were found, and accurate when
+the residuals are small: thresholding is non-expansive, so the Frobenius norm of the residuals
+A'u - s v bounds the error of E, whatever the gaps in the spectrum.
+
+BLAS runs on one thread here and the row blocks do not depend on the number of threads, so that
+the result does not either.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import svds
+from sklearn.utils import check_random_state
+
+from hera_fast.kernels._check import check_arrays
+from hera_fast.kernels._launch import blas_threads, launch
+
+__all__ = ["singular_value_threshold"]
+
+_Array = np.ndarray[Any, Any]
+
+_METHODS = ("auto", "gram", "full", "truncated", "randomized")
+
+_EPS = float(np.finfo(np.float64).eps)
+# The Gram matrix is trusted for singular values down to this part of the largest one. The
+# arithmetic is double in both cases.
+_TRUSTED = {np.dtype(np.float64): 1e-3, np.dtype(np.float32): 1e-6}
+# Bound on the error of E, relative to E, from subspaces that are found by iteration.
+_TOLERANCE = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-7}
+
+# Rows that stay in the cache between two products.
+_BLOCK_ROWS = 512
+_GRAM_PARTS = 8
+
+# "auto" counts the singular values above the threshold from this size on, where counting costs
+# little beside an eigen-decomposition, and iterates when they are at most this share of all.
+_AUTO_SIZE = 500
+_AUTO_SHARE = 0.05
+# Width of the random start beyond the count, largest subspace in blocks, and its extensions
+# before the eigen-decomposition would have been faster.
+_OVERSAMPLING = 8
+_BLOCKS = 4
+_EXTENSIONS = 20
+
+# PROPACK keeps static data in some SciPy versions.
+_svds_lock = threading.Lock()
+
+
+def singular_value_threshold(
+    A: _Array,
+    threshold: float,
+    method: str = "auto",
+    out: _Array | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[_Array, int]:
+    """Shrink every singular value of a matrix by `threshold`, down to zero at most.
+
+    With A = U diag(s) V' this is E = U diag(max(s - threshold, 0)) V', the minimiser of
+    1/2 |E - A|^2 + threshold |E|_*.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, q), float32 or float64
+        The matrix. C- or Fortran-contiguous arrays are used as they are, others are copied.
+    threshold : float
+        Finite and not negative.
+    method : {"auto", "gram", "full", "truncated", "randomized"}, default="auto"
+        - ``"gram"``: eigen-decomposition of the smaller one of A'A and AA'.
+        - ``"full"``: LAPACK's singular value decomposition, the reference.
+        - ``"truncated"``: `scipy.sparse.linalg.svds`, for few values above the threshold.
+        - ``"randomized"``: block Krylov range finder started from random vectors, likewise.
+        - ``"auto"``: ``"gram"``, or ``"truncated"`` when both sides are large and few
+          singular values exceed the threshold.
+
+        The results agree to rounding. ``"truncated"`` and ``"randomized"`` count the singular
+        values above the threshold beforehand and turn to ``"gram"`` when there are many or when
+        they do not find all of them; ``"gram"`` takes a second pass over A when a kept
+        singular value is small against the largest one.
+    out : ndarray of shape (n, q), optional
+        C-contiguous, of the dtype of A, not overlapping A; receives E.
+    random_state : int, RandomState instance or None, default=None
+        Start of the iterations of ``"truncated"`` and ``"randomized"``. None stands for a fixed
+        seed: the same call gives the same bits.
+
+    Returns
+    -------
+    E : ndarray of shape (n, q)
+        `out` if it was given. It has the dtype of A.
+    rank : int
+        The number of singular values above the threshold. Those that cannot be told from zero
+        in double precision do not count.
+
+    Raises
+    ------
+    TypeError
+        For an `A` that is not a float32 or float64 array, an `out` of another dtype, or a
+        `threshold` that is not a number.
+    ValueError
+        For a wrong shape or value of an argument.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.svd import singular_value_threshold
+    >>> E, rank = singular_value_threshold(np.diag([3.0, 2.0, 0.5]), 1.0)
+    >>> E.diagonal().round(12).tolist(), rank
+    ([2.0, 1.0, 0.0], 2)
+    """
+    threshold, out = _check(A, threshold, method, out)
+    random = check_random_state(0 if random_state is None else random_state)
+    if A.size == 0:
+        return out, 0
+    if not (A.flags.forc and A.flags.aligned):
+        A = A.copy()
+    tall, tall_out = (A, out) if A.shape[0] >= A.shape[1] else (A.T, out.T)
+    with blas_threads(1):
+        tall, exponent, gram = _scaled_gram(tall)
+        threshold = _times_power_of_two(threshold, exponent)
+        if method == "full":
+            values, vectors = _full(tall)
+        else:
+            values, vectors = _decompose(tall, gram, threshold, method, random)
+        kept = values > threshold
+        _shrink(tall, vectors[:, kept], 1 - threshold / values[kept], tall_out)
+    if exponent:
+        np.ldexp(out, -exponent, out=out)
+    noise = _EPS * math.sqrt(len(tall)) * values.max(initial=0)
+    return out, int(np.count_nonzero(values > max(threshold, noise)))
+
+
+def _check(A: _Array, threshold: float, method: str, out: _Array | None) -> tuple[float, _Array]:
+    if type(A) is not np.ndarray:
+        raise TypeError(f"A must be a NumPy array, got {type(A).__name__}")
+    if A.dtype not in _TRUSTED:
+        raise TypeError(f"A must be float32 or float64, got {A.dtype}")
+    if A.ndim != 2:
+        raise ValueError(f"A must have 2 dimensions, got shape {A.shape}")
+    if isinstance(threshold, bool) or not isinstance(threshold, Real):
+        raise TypeError(f"threshold must be a number, got {threshold!r}")
+    threshold = float(threshold)
+    if not 0 <= threshold < math.inf:
+        raise ValueError(f"threshold must be finite and not negative, got {threshold}")
+    if method not in _METHODS:
+        raise ValueError(f"method must be one of {', '.join(_METHODS)}, got {method!r}")
+    if out is None:
+        return threshold, np.empty(A.shape, A.dtype)
+    check_arrays("-> out[n,q]", out)
+    if out.dtype != A.dtype:
+        raise TypeError(f"out must be {A.dtype} like A, got {out.dtype}")
+    if out.shape != A.shape:
+        raise ValueError(f"out must have shape {A.shape} like A, got {out.shape}")
+    if np.may_share_memory(A, out):
+        raise ValueError("out shares memory with A: pass an array of its own")
+    return threshold, out
+
+
+def _scaled_gram(tall: _Array) -> tuple[_Array, int, _Array]:
+    """The matrix times a power of two, the exponent of that, and its Gram matrix.
+
+    The exponent is zero and nothing is copied unless squares leave the floating range.
+    """
+    gram = _gram(tall)
+    limit = math.sqrt(np.finfo(tall.dtype).max)
+    if 1 / limit < np.trace(gram) < limit:
+        return tall, 0, gram
+    largest = max(float(tall.max()), -float(tall.min()))
+    if not math.isfinite(largest):
+        raise ValueError("A must be finite, got NaN or infinity")
+    exponent = -math.frexp(largest)[1]
+    tall = np.ldexp(tall, exponent)
+    return tall, exponent, _gram(tall)
+
+
+def _times_power_of_two(number: float, exponent: int) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(number, exponent))
+
+
+def _gram(tall: _Array, basis: _Array | None = None) -> _Array:
+    """A'A, or (A basis)'(A basis), in double precision."""
+    n, q = tall.shape
+    n_parts = max(1, min(_GRAM_PARTS, 2 * n // q))
+    parts = np.zeros((n_parts, q, q))
+
+    def add_rows(first: int, last: int) -> None:
+        for part in range(first, last):
+            rows = tall[n * part // n_parts : n * (part + 1) // n_parts]
+            # A single product is fastest, but whatever has to be converted goes by blocks.
+            step = len(rows) if basis is None and rows.dtype == np.float64 else _BLOCK_ROWS
+            for start in range(0, len(rows), step):
+                block = rows[start : start + step].astype(np.float64, copy=False)
+                if basis is not None:
+                    block = block @ basis
+                with np.errstate(all="ignore"):  # the caller looks at the result
+                    parts[part] += block.T @ block
+
+    launch(add_rows, n_parts, n // n_parts * q * q)
+    total: _Array = parts.sum(axis=0)
+    return total
+
+
+def _full(tall: _Array) -> tuple[_Array, _Array]:
+    _, values, rows = linalg.svd(
+        tall.astype(np.float64), full_matrices=False, overwrite_a=True, check_finite=False
+    )
+    return values, rows.T
+
+
+def _decompose(
+    tall: _Array, gram: _Array, threshold: float, method: str, random: np.random.RandomState
+) -> tuple[_Array, _Array]:
+    """Singular values and right singular vectors.
+
+    All above the threshold are there; of those below there may be some, all or none.
+    """
+    n, q = tall.shape
+    norm = math.sqrt(np.trace(gram))
+    if threshold >= norm:
+        return np.empty(0), np.empty((q, 0))
+    # Otherwise rounding decides what exceeds the threshold.
+    countable = threshold > 1e-6 * norm
+    few = None
+    if countable and method != "gram" and (method != "auto" or q >= _AUTO_SIZE):
+        few = _few_eigenpairs(gram, threshold, _TOLERANCE[tall.dtype], method, random)
+    squares, vectors = np.linalg.eigh(gram) if few is None else few
+    values = np.sqrt(np.maximum(squares, 0))
+    smallest = values.min(initial=np.inf, where=values > threshold)
+    if countable and smallest >= _TRUSTED[tall.dtype] * values.max(initial=0):
+        return values, vectors
+    # With nearly as many columns as rows, LAPACK costs less than a second pass.
+    return _refined(tall, gram) if n >= 2 * q else _full(tall)
+
+
+def _refined(tall: _Array, gram: _Array) -> tuple[_Array, _Array]:
+    """Decompose by way of a second Gram matrix, which is well-conditioned.
+
+    B = A V / S has nearly orthonormal columns, as far as the first Gram matrix told them apart.
+    From B'B = Z L Z' follows A'A = R'R with R = sqrt(L) Z' S V'.
+    """
+    squares, vectors = np.linalg.eigh(gram)
+    sizes = np.sqrt(np.maximum(squares, 1e-14 * squares[-1]))
+    squares, rotation = np.linalg.eigh(_gram(tall, vectors / sizes))
+    root = np.sqrt(np.maximum(squares, 0))[:, np.newaxis] * rotation.T * sizes
+    _, values, rows = np.linalg.svd(root)
+    return values, vectors @ rows.T
+
+
+def _few_eigenpairs(
+    gram: _Array, threshold: float, tolerance: float, method: str, random: np.random.RandomState
+) -> tuple[_Array, _Array] | None:
+    """Eigenpairs of the Gram matrix above threshold^2; None when there are too many of them."""
+    q = len(gram)
+    count = _count_above(gram, threshold * threshold + 4 * _EPS * float(np.linalg.norm(gram)))
+    if count == 0:
+        return np.empty(0), np.empty((q, 0))
+    if _BLOCKS * (count + _OVERSAMPLING) > q or (method == "auto" and count > _AUTO_SHARE * q):
+        return None
+    start = None if method == "randomized" else _svds_vectors(gram, count, random)
+    if start is None:
+        start = random.standard_normal((q, count + _OVERSAMPLING))
+    return _grow(gram, start, count, threshold, tolerance, random)
+
+
+def _count_above(gram: _Array, shift: float) -> int:
+    """The number of eigenvalues above `shift`, by Sylvester's law of inertia."""
+    shifted = gram.copy()
+    shifted.flat[:: len(gram) + 1] -= shift
+    work = int(linalg.lapack.dsytrf_lwork(len(gram), lower=1)[0])
+    factor, pivots, _ = linalg.lapack.dsytrf(shifted.T, lower=1, lwork=work, overwrite_a=True)
+    # A negative pair of pivots marks a block of two rows, always with one positive eigenvalue.
+    single = pivots > 0
+    return int(np.count_nonzero(factor.diagonal()[single] > 0) + np.count_nonzero(~single) // 2)
+
+
+def _svds_vectors(gram: _Array, count: int, random: np.random.RandomState) -> _Array | None:
+    try:
+        with _svds_lock:
+            _, _, rows = svds(
+                gram,
+                k=count,
+                maxiter=min(len(gram), 10 * count + 100),
+                return_singular_vectors="vh",
+                solver="propack",
+                random_state=random.randint(2**31 - 1),
+            )
+    except np.linalg.LinAlgError:  # more iterations would be needed
+        return None
+    vectors: _Array = rows.T
+    return vectors if np.isfinite(vectors).all() else None
+
+
+def _grow(
+    gram: _Array,
+    start: _Array,
+    count: int,
+    threshold: float,
+    tolerance: float,
+    random: np.random.RandomState,
+) -> tuple[_Array, _Array] | None:
+    """Grow a Krylov subspace until it holds `count` eigenvectors of the Gram matrix.
+
+    None when that takes too large a subspace.
+    """
+    block = start.shape[1]
+    basis, _ = np.linalg.qr(start)
+    image = gram @ basis
+    for _ in range(_EXTENSIONS):
+        squares, rotation = np.linalg.eigh(basis.T @ image)
+        squares, rotation = squares[::-1], rotation[:, ::-1]
+        # Cutting off the trailing Ritz vectors bounds the size of the subspace.
+        rotation = rotation[:, : (_BLOCKS - 1) * block]
+        basis, image = basis @ rotation, image @ rotation
+        residuals = image[:, :block] - basis[:, :block] * squares[:block]
+        if _complete(squares[:count], basis[:, :count], residuals[:, :count], threshold, tolerance):
+            return squares[:count], basis[:, :count]
+        lengths = np.linalg.norm(residuals, axis=0)
+        # Where the subspace is invariant, only a new direction can help.
+        idle = lengths <= _EPS * squares[0]
+        residuals[:, idle] = random.standard_normal((len(gram), np.count_nonzero(idle)))
+        residuals[:, ~idle] /= lengths[~idle]
+        for _ in range(2):
+            residuals, _ = np.linalg.qr(residuals - basis @ (basis.T @ residuals))
+        basis = np.hstack([basis, residuals])
+        image = np.hstack([image, gram @ residuals])
+    return None
+
+
+def _complete(
+    squares: _Array, vectors: _Array, residuals: _Array, threshold: float, tolerance: float
+) -> bool:
+    """Whether all these pairs lie above the threshold and give an accurate E."""
+    if squares[-1] <= threshold * threshold:
+        return False
+    values = np.sqrt(squares)
+    error = np.linalg.norm(residuals / values)
+    allowed = max(tolerance * np.linalg.norm(values - threshold), 64 * _EPS * values[0])
+    skew = np.linalg.norm(vectors.T @ vectors - np.eye(len(values)))
+    return bool(error <= allowed and skew <= tolerance)
+
+
+def _shrink(tall: _Array, vectors: _Array, weights: _Array, out: _Array) -> None:
+    """Write A V diag(weights) V' to `out`."""
+    n, q = tall.shape
+    shrunk = (vectors * weights).T
+    factors = [vectors, shrunk] if 2 * len(weights) < q else [vectors @ shrunk]
+    *first, last = (np.ascontiguousarray(factor, tall.dtype) for factor in factors)
+
+    def multiply_blocks(begin: int, end: int) -> None:
+        for start in range(begin * _BLOCK_ROWS, min(end * _BLOCK_ROWS, n), _BLOCK_ROWS):
+            block = tall[start : start + _BLOCK_ROWS]
+            for factor in first:
+                block = block @ factor
+            np.matmul(block, last, out=out[start : start + _BLOCK_ROWS])
+
+    launch(multiply_blocks, -(-n // _BLOCK_ROWS), _BLOCK_ROWS * q * (len(weights) + 1))
