@@ -50,8 +50,26 @@ def ordered_helper(function: _Function) -> _Function:
     return _compile(function, _ORDERED)
 
 
-def _compile(function: _Function, fastmath: set[str]) -> _Function:
-    compiled: _Function = njit(cache=_CACHE, nogil=True, error_model="numpy", fastmath=fastmath)(
-        function
-    )
+def inline_helper(function: _Function) -> _Function:
+    """Compile a helper into its caller: right for what is called for every row.
+
+    A call passes every array as seven words and counts references, which takes longer than a
+    row of a few labels.
+    """
+    return _compile(function, _FAST, forceinline=True)
+
+
+def exact_helper(function: _Function) -> _Function:
+    """Compile a helper whose every operation is rounded as written, as NumPy would do it."""
+    return _compile(function, set())
+
+
+def _compile(function: _Function, fastmath: set[str], forceinline: bool = False) -> _Function:
+    compiled: _Function = njit(
+        cache=_CACHE,
+        nogil=True,
+        error_model="numpy",
+        fastmath=fastmath,
+        forceinline=forceinline,
+    )(function)
     return compiled

@@ -6,14 +6,14 @@ For a row with scores z and confidences p over q labels, with d = z_j - z_k,
     score grad_j   -4/q^2  sum_k  (p_j - p_k)^2 d / (1 + exp(d^2))
     confid. grad_j  4/q^2  sum_k  (p_j - p_k)   log(1 + exp(-d^2))
 
-A pair of labels without confidence contributes nothing. With A the labels of non-zero confidence,
-a row therefore costs |A| q pairs instead of q^2: pairs inside A once each, and pairs of A with the
-rest, whose weight does not depend on the label outside A.
+A pair of labels without confidence contributes nothing. With A the labels of non-zero confidence
+(the support), a row therefore costs |A| q pairs: a label in A meets all q labels and adds to its
+own sum and to the one of its partner; at the end, the labels in A take their own sums, which are
+complete. When A is most of the labels, every pair is computed once instead.
 
-Every pair needs exp, a division and perhaps a logarithm. They are written so that LLVM vectorises
-the loops: exp(-d^2) = 2^n N/D with N/D a rational function, so that its division merges with
-the one of the loss: 1/(1 + exp(d^2)) = X/(D + X) with X = 2^n N. The logarithm is
-2 artanh(y) with y = X/(2D + X).
+Every pair needs g = 1/(1 + exp(d^2)), and for the loss log(1 + exp(-d^2)) = -log(1 - g). They are
+written so that LLVM vectorises the loops: exp(-d^2) = X/D with D and X/2^n polynomials, so that one
+division gives g = X/(D + X).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._check import check_arrays
-from ._jit import helper, kernel, ordered_helper
+from ._jit import helper, inline_helper, kernel, ordered_helper
 from ._launch import launch
 
 __all__ = [
@@ -124,59 +124,68 @@ def _row_cost(q: int) -> int:
 @kernel
 def _loss_rows(start: int, stop: int, Z: Array, P: Array, row_loss: Array) -> None:
     q = Z.shape[1]
-    zero = Z.dtype.type(0)
-    support, za, pa, own = _support_scratch(Z, q)
-    z, y, _ = _label_scratch(Z, q)
-    scale = Z.dtype.type(2.0 / q**2)
+    support, _ = _support_scratch(Z)
+    z, p, g, outside = _label_scratch(Z)
+    scale = Z.dtype.type(1.0 / q**2)
     for i in range(start, stop):
-        m = _find_support(Z[i], P[i], support, za, pa)
-        total = zero
-        if 0 < m < q:
-            _copy_masked(Z[i], support, m, z)
-            for b in range(m):
-                total += pa[b] * pa[b] * _loss_pairs(za[b], z, y)
-        total += _inner_loss(za, pa, m)
+        m = _find_support(i, P, support)
+        if 2 * m > q:
+            row_loss[i] = 2 * scale * _dense_loss(i, Z, P)
+            continue
+        wide = _load_row(i, Z, P, support, m, z, p)
+        for k in range(p.size):
+            outside[k] = p[k] == 0
+        total = Z.dtype.type(0)
+        for b in range(m):
+            pj = p[support[b]]
+            zj = _center_row(i, Z, support[b], wide, z)
+            _gates(zj, z, g)
+            _close_gates(i, Z, support[b], wide, g)
+            # A pair inside the support comes up twice, a pair with a label outside once.
+            for k in range(g.size):
+                weight = pj - p[k]
+                total += weight * (weight + pj * outside[k]) * _log_of_gate(g[k])
         row_loss[i] = scale * total
 
 
 @kernel
 def _score_gradient_rows(start: int, stop: int, Z: Array, P: Array, grad: Array) -> None:
     q = Z.shape[1]
-    zero = Z.dtype.type(0)
-    support, za, pa, own = _support_scratch(Z, q)
-    z, _, c = _label_scratch(Z, q)
+    support, own = _support_scratch(Z)
+    z, p, c, _ = _label_scratch(Z)
     scale = Z.dtype.type(4.0 / q**2)
     for i in range(start, stop):
-        m = _find_support(Z[i], P[i], support, za, pa)
-        c[:] = zero
-        own[:m] = zero
-        if 0 < m < q:
-            _copy_masked(Z[i], support, m, z)
-            for b in range(m):
-                weight = scale * pa[b] * pa[b]
-                own[b] = -weight * _score_pairs(za[b], weight, z, c)
-        _inner_score(za, pa, m, -scale, own)
-        _write_row(c, support, m, own, grad[i])
+        m = _find_support(i, P, support)
+        if 2 * m > q:
+            _dense_score(i, Z, P, scale, grad)
+            continue
+        wide = _load_row(i, Z, P, support, m, z, p)
+        _clear(c)
+        for b in range(m):
+            zj = _center_row(i, Z, support[b], wide, z)
+            own[b] = -scale * _score_pairs(zj, p[support[b]], z, p, c)
+        _write_row(i, scale, c, support, m, own, grad)
 
 
 @kernel
 def _confidence_gradient_rows(start: int, stop: int, Z: Array, P: Array, grad: Array) -> None:
     q = Z.shape[1]
-    zero = Z.dtype.type(0)
-    support, za, pa, own = _support_scratch(Z, q)
-    z, y, c = _label_scratch(Z, q)
+    support, own = _support_scratch(Z)
+    z, p, g, c = _label_scratch(Z)
     scale = Z.dtype.type(4.0 / q**2)
     for i in range(start, stop):
-        m = _find_support(Z[i], P[i], support, za, pa)
-        c[:] = zero
-        own[:m] = zero
-        if 0 < m < q:
-            _copy_masked(Z[i], support, m, z)
-            for b in range(m):
-                weight = scale * pa[b]
-                own[b] = weight * _confidence_pairs(za[b], weight, z, y, c)
-        _inner_confidence(za, pa, m, scale, own)
-        _write_row(c, support, m, own, grad[i])
+        m = _find_support(i, P, support)
+        if 2 * m > q:
+            _dense_confidence(i, Z, P, scale, grad)
+            continue
+        wide = _load_row(i, Z, P, support, m, z, p)
+        _clear(c)
+        for b in range(m):
+            zj = _center_row(i, Z, support[b], wide, z)
+            _gates(zj, z, g)
+            _close_gates(i, Z, support[b], wide, g)
+            own[b] = scale * _log_pairs(p[support[b]], g, p, c)
+        _write_row(i, -scale, c, support, m, own, grad)
 
 
 @kernel
@@ -190,215 +199,245 @@ def _gradients_rows(
     confidence_grad: Array,
 ) -> None:
     q = Z.shape[1]
-    zero = Z.dtype.type(0)
-    half = Z.dtype.type(0.5)
-    support, za, pa, own = _support_scratch(Z, q)
-    own_confidence = np.empty_like(own)
-    z, y, c = _label_scratch(Z, q)
-    c_confidence = np.empty_like(c)
+    support, own_score = _support_scratch(Z)
+    own_confidence = np.empty_like(own_score)
+    z, p, g, c_score = _label_scratch(Z)
+    c_confidence = np.empty_like(c_score)
     scale = Z.dtype.type(4.0 / q**2)
+    half = Z.dtype.type(0.5)
     for i in range(start, stop):
-        m = _find_support(Z[i], P[i], support, za, pa)
-        c[:] = zero
-        c_confidence[:] = zero
-        own[:m] = zero
-        own_confidence[:m] = zero
-        if 0 < m < q:
-            _copy_masked(Z[i], support, m, z)
+        m = _find_support(i, P, support)
+        if 2 * m > q:
+            _dense_score(i, Z, P, scale, score_grad)
+            _dense_confidence(i, Z, P, scale, confidence_grad)
+        else:
+            wide = _load_row(i, Z, P, support, m, z, p)
+            _clear(c_score)
+            _clear(c_confidence)
             for b in range(m):
-                weight = scale * pa[b]
-                own[b] = -weight * pa[b] * _score_and_y_pairs(za[b], weight * pa[b], z, c, y)
-                own_confidence[b] = weight * _log_pairs(weight, y, c_confidence)
-        _inner_score(za, pa, m, -scale, own)
-        _inner_confidence(za, pa, m, scale, own_confidence)
-        _write_row(c, support, m, own, score_grad[i])
-        _write_row(c_confidence, support, m, own_confidence, confidence_grad[i])
-        # The loss is quadratic in the confidences, so it is half of <P, dL/dP>.
-        total = zero
+                pj = p[support[b]]
+                zj = _center_row(i, Z, support[b], wide, z)
+                own_score[b] = -scale * _score_pairs_and_gates(zj, pj, z, p, c_score, g)
+                _close_gates(i, Z, support[b], wide, g)
+                own_confidence[b] = scale * _log_pairs(pj, g, p, c_confidence)
+            _write_row(i, scale, c_score, support, m, own_score, score_grad)
+            _write_row(i, -scale, c_confidence, support, m, own_confidence, confidence_grad)
+        # The loss is quadratic in the confidences, so it is half of <P, dL/dP>. Rounding could
+        # leave it below zero.
+        loss = Z.dtype.type(0)
         for b in range(m):
-            total += pa[b] * own_confidence[b]
-        row_loss[i] = half * total
+            loss += P[i, support[b]] * confidence_grad[i, support[b]]
+        row_loss[i] = half * max(loss, Z.dtype.type(0))
 
 
 @helper
-def _support_scratch(Z: Array, q: int) -> tuple[Array, Array, Array, Array]:
-    """Label, score, confidence and result of the labels in the support."""
+def _support_scratch(Z: Array) -> tuple[Array, Array]:
+    """Labels of the support, and a number for each of them."""
+    q = Z.shape[1]
+    return np.empty(2 * q + 2, np.int64), np.empty(q, Z.dtype)
+
+
+@helper
+def _label_scratch(Z: Array) -> tuple[Array, Array, Array, Array]:
+    """Four rows, padded to whole pairs of vectors so that no loop has a scalar remainder."""
+    lanes = 64 // Z.itemsize
+    width = (Z.shape[1] + lanes - 1) // lanes * lanes
     return (
-        np.empty(q, np.int64),
-        np.empty(q, Z.dtype),
-        np.empty(q, Z.dtype),
-        np.empty(q, Z.dtype),
+        np.empty(width, Z.dtype),
+        np.empty(width, Z.dtype),
+        np.empty(width, Z.dtype),
+        np.empty(width, Z.dtype),
     )
 
 
-@helper
-def _label_scratch(Z: Array, q: int) -> tuple[Array, Array, Array]:
-    """Three rows, padded to whole vectors so that no loop has a scalar remainder."""
-    width = (q + 15) // 16 * 16
-    return np.empty(width, Z.dtype), np.empty(width, Z.dtype), np.empty(width, Z.dtype)
+@inline_helper
+def _find_support(i: int, P: Array, support: Array) -> int:
+    """List the labels with confidence; return how many.
 
-
-@helper
-def _find_support(scores: Array, p: Array, support: Array, za: Array, pa: Array) -> int:
-    """Gather the labels with confidence, their scores and confidences; return how many."""
-    q = p.size
+    Without branches on the data, which could not be predicted: first the blocks that hold any
+    confidence, kept in `support` behind the labels, then the labels of those blocks.
+    """
+    q = P.shape[1]
     block = 16
+    n_blocks = q // block
+    list_start = q + 1
+    n_busy = 0
+    for number in range(n_blocks):
+        mass = P.dtype.type(0)
+        for k in range(block):
+            mass += abs(P[i, number * block + k])
+        support[list_start + n_busy] = number
+        n_busy += mass != 0
     m = 0
-    whole = q - q % block
-    for first in range(0, whole, block):
-        # Most blocks hold no confidence: one vectorised sum rules them out.
-        mass = abs(p[first])
-        for offset in range(1, block):
-            mass += abs(p[first + offset])
-        if mass != 0:
-            for k in range(first, first + block):
-                if p[k] != 0:
-                    support[m] = k
-                    m += 1
-    for k in range(whole, q):
-        if p[k] != 0:
+    for k in range(n_blocks * block, q):
+        support[m] = k
+        m += P[i, k] != 0
+    for busy in range(n_busy):
+        first = support[list_start + busy] * block
+        for k in range(first, first + block):
             support[m] = k
-            m += 1
-    for b in range(m):
-        za[b] = scores[support[b]]
-        pa[b] = p[support[b]]
+            m += P[i, k] != 0
     return m
 
 
-@helper
-def _copy_masked(scores: Array, support: Array, m: int, z: Array) -> None:
-    """Copy the scores; the support and the padding become infinitely far from every label."""
-    q = scores.size
+@inline_helper
+def _load_row(i: int, Z: Array, P: Array, support: Array, m: int, z: Array, p: Array) -> bool:
+    """Copy scores and confidences into the padded rows.
+
+    Return whether the row is wide: whether the difference of two scores may be out of reach.
+    """
+    q = Z.shape[1]
+    if m == 0:
+        return False
+    center = Z[i, support[0]]
+    reach = _reach(center) / 2
+    far = 0
     for k in range(q):
-        z[k] = scores[k]
-    z[q:] = np.inf
+        z[k] = Z[i, k]
+        p[k] = P[i, k]
+        far += abs(Z[i, k] - center) >= reach
+    for k in range(q, p.size):
+        p[k] = 0
+    return far != 0
+
+
+@inline_helper
+def _center_row(i: int, Z: Array, label: int, wide: bool, z: Array) -> Any:
+    """Make `z` ready for the pairs with one label and return the score to subtract from.
+
+    In a wide row `z` becomes the differences, with 0 for those out of reach. The padding always
+    gets difference 0, where the score gradient vanishes.
+    """
+    q = Z.shape[1]
+    zj = Z[i, label]
+    if wide:
+        for k in range(q):
+            z[k] = _near_or_zero(Z[i, k] - Z[i, label])
+        zj = Z.dtype.type(0)
+    for k in range(q, z.size):
+        z[k] = zj
+    return zj
+
+
+@inline_helper
+def _close_gates(i: int, Z: Array, label: int, wide: bool, g: Array) -> None:
+    """Set g to zero for the padding and for scores out of reach."""
+    q = Z.shape[1]
+    if wide:
+        for k in range(q):
+            if abs(Z[i, k] - Z[i, label]) >= _reach(Z[i, label]):
+                g[k] = 0
+    for k in range(q, g.size):
+        g[k] = 0
+
+
+@inline_helper
+def _clear(row: Array) -> None:
+    for k in range(row.size):
+        row[k] = row.dtype.type(0)
+
+
+@inline_helper
+def _write_row(
+    i: int, scale: Any, c: Array, support: Array, m: int, own: Array, out: Array
+) -> None:
+    for k in range(out.shape[1]):
+        out[i, k] = scale * c[k]
     for b in range(m):
-        z[support[b]] = np.inf
+        out[i, support[b]] = own[b]
 
 
-@helper
-def _write_row(c: Array, support: Array, m: int, own: Array, out: Array) -> None:
-    for k in range(out.size):
-        out[k] = c[k]
-    for b in range(m):
-        out[support[b]] = own[b]
-
-
-@helper
-def _score_pairs(zj: Any, weight: Any, z: Array, c: Array) -> Any:
-    """Add weight d/(1 + exp(d^2)) to c[k] for every k; return the sum of d/(1 + exp(d^2))."""
-    total = weight * 0
+@inline_helper
+def _score_pairs(zj: Any, pj: Any, z: Array, p: Array, c: Array) -> Any:
+    """Add t = (p_j - p_k)^2 d/(1 + exp(d^2)) to every c[k]; return the sum of t."""
+    total = type(pj)(0)
     for k in range(z.size):
-        d = _near_or_zero(zj - z[k])
+        d = zj - z[k]
+        weight = pj - p[k]
         x, denominator = _exponential(d)
-        t = d * x / (denominator + x)
+        t = d * weight * weight * x / (denominator + x)
         total += t
-        c[k] += weight * t
+        c[k] += t
     return total
 
 
-@helper
-def _score_and_y_pairs(zj: Any, weight: Any, z: Array, c: Array, y: Array) -> Any:
-    """Do what _score_pairs does and leave the argument of the logarithm in y."""
-    total = weight * 0
+@inline_helper
+def _score_pairs_and_gates(zj: Any, pj: Any, z: Array, p: Array, c: Array, g: Array) -> Any:
+    """Do what _score_pairs does and leave 1/(1 + exp(d^2)) in g."""
+    total = type(pj)(0)
     for k in range(z.size):
-        difference = zj - z[k]
-        d = _near_or_zero(difference)
-        x, denominator = _exponential(d)
-        x = _zero_if_far(difference, x)
-        first = denominator + x
-        second = denominator + first
-        r = x / (first * second)
-        y[k] = r * first
-        t = d * r * second
+        d = zj - z[k]
+        weight = pj - p[k]
+        gate = _gate(d)
+        g[k] = gate
+        t = d * weight * weight * gate
         total += t
-        c[k] += weight * t
+        c[k] += t
     return total
 
 
-@helper
-def _log_pairs(weight: Any, y: Array, c: Array) -> Any:
-    """Subtract weight log(1 + exp(-d^2)) from c[k] for every k; return the sum of the logs."""
-    total = weight * 0
-    for k in range(y.size):
-        log = _two_artanh(y[k])
-        total += log
-        c[k] -= weight * log
-    return total
-
-
-@helper
-def _y_pairs(zj: Any, z: Array, y: Array) -> None:
-    """Argument of the logarithm, exp(-d^2)/(2 + exp(-d^2)), for every k.
+@inline_helper
+def _gates(zj: Any, z: Array, g: Array) -> None:
+    """1/(1 + exp(d^2)) for every label.
 
     In a loop of its own: together with the logarithm it needs more constants than there are
     registers.
     """
     for k in range(z.size):
-        difference = zj - z[k]
-        x, denominator = _exponential(_near_or_zero(difference))
-        x = _zero_if_far(difference, x)
-        y[k] = x / (denominator + denominator + x)
+        g[k] = _gate(zj - z[k])
 
 
-@helper
-def _confidence_pairs(zj: Any, weight: Any, z: Array, y: Array, c: Array) -> Any:
-    _y_pairs(zj, z, y)
-    return _log_pairs(weight, y, c)
-
-
-@helper
-def _loss_pairs(zj: Any, z: Array, y: Array) -> Any:
-    """Sum of log(1 + exp(-d^2)) over all k."""
-    _y_pairs(zj, z, y)
-    total = zj * 0
-    for k in range(y.size):
-        total += _two_artanh(y[k])
+@inline_helper
+def _log_pairs(pj: Any, g: Array, p: Array, c: Array) -> Any:
+    """Add t = (p_j - p_k) log(1 + exp(-d^2)) to every c[k]; return the sum of t."""
+    total = type(pj)(0)
+    for k in range(g.size):
+        t = (pj - p[k]) * _log_of_gate(g[k])
+        total += t
+        c[k] += t
     return total
 
 
-@helper
-def _inner_score(za: Array, pa: Array, m: int, scale: Any, own: Array) -> None:
-    """Add the pairs inside the support, each computed once for both of its labels."""
-    for b in range(1, m):
-        total = own[b]
-        for other in range(b):
-            d = _near_or_zero(za[b] - za[other])
-            x, denominator = _exponential(d)
-            difference = pa[b] - pa[other]
-            t = scale * difference * difference * d * x / (denominator + x)
+@inline_helper
+def _dense_score(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
+    """Gradient in the scores from every pair once, right for any support."""
+    for j in range(Z.shape[1]):
+        total = Z.dtype.type(0)
+        for k in range(j):
+            d = _near_or_zero(Z[i, j] - Z[i, k])
+            weight = P[i, j] - P[i, k]
+            t = scale * weight * weight * d * _gate(d)
             total += t
-            own[other] -= t
-        own[b] = total
+            grad[i, k] += t
+        grad[i, j] = -total
 
 
-@helper
-def _inner_confidence(za: Array, pa: Array, m: int, scale: Any, own: Array) -> None:
-    for b in range(1, m):
-        total = own[b]
-        for other in range(b):
-            t = scale * (pa[b] - pa[other]) * _pair_loss(za[b] - za[other])
+@inline_helper
+def _dense_confidence(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
+    for j in range(Z.shape[1]):
+        total = Z.dtype.type(0)
+        for k in range(j):
+            t = scale * (P[i, j] - P[i, k]) * _pair_loss(Z[i, j] - Z[i, k])
             total += t
-            own[other] -= t
-        own[b] = total
+            grad[i, k] -= t
+        grad[i, j] = total
 
 
-@helper
-def _inner_loss(za: Array, pa: Array, m: int) -> Any:
-    total = za[0] * 0
-    for b in range(1, m):
-        for other in range(b):
-            difference = pa[b] - pa[other]
-            total += difference * difference * _pair_loss(za[b] - za[other])
+@inline_helper
+def _dense_loss(i: int, Z: Array, P: Array) -> Any:
+    total = Z.dtype.type(0)
+    for j in range(Z.shape[1]):
+        for k in range(j):
+            weight = P[i, j] - P[i, k]
+            total += weight * weight * _pair_loss(Z[i, j] - Z[i, k])
     return total
 
 
-@helper
+@ordered_helper
 def _pair_loss(difference: Any) -> Any:
-    """log(1 + exp(-d^2)) of one pair."""
-    x, denominator = _exponential(_near_or_zero(difference))
-    x = _zero_if_far(difference, x)
-    return _two_artanh(x / (denominator + denominator + x))
+    """log(1 + exp(-d^2)) of one pair at any distance."""
+    gate = _gate(_near_or_zero(difference))
+    return _log_of_gate(type(gate)(0) if abs(difference) >= _reach(difference) else gate)
 
 
 @ordered_helper
@@ -411,19 +450,19 @@ def _is_single(a: Any) -> bool:
 @ordered_helper
 def _reach(a: Any) -> Any:
     """Difference beyond which exp(-d^2) counts as zero: it leaves the exponent range there."""
-    T = type(a)
-    return T(9) if _is_single(a) else T(26)
+    return type(a)(9 if _is_single(a) else 26)
 
 
 @ordered_helper
 def _near_or_zero(difference: Any) -> Any:
-    """Replace a difference out of reach by 0, where the score gradient vanishes too."""
     return type(difference)(0) if abs(difference) >= _reach(difference) else difference
 
 
 @ordered_helper
-def _zero_if_far(difference: Any, x: Any) -> Any:
-    return type(x)(0) if abs(difference) >= _reach(difference) else x
+def _gate(d: Any) -> Any:
+    """1/(1 + exp(d^2)) for |d| within reach."""
+    x, denominator = _exponential(d)
+    return x / (denominator + x)
 
 
 @ordered_helper
@@ -451,7 +490,7 @@ def _exponential(d: Any) -> tuple[Any, Any]:
     n = shifted - T(6755399441055744.0)
     r = -s - n * T(0.6931471805599453)
     u = r * r
-    # Numerator and denominator share a factor chosen to make the leading coefficient 1.
+    # A and B share a factor that makes the leading coefficient of A equal to 1.
     even = (u + T(180.18024893940475)) * u + T(1681.8026832164157)
     odd = (u * T(20.01501269588918) + T(840.9013416079661)) * r
     wide_bits = np.float64(even + odd).view(np.int64)
@@ -460,11 +499,15 @@ def _exponential(d: Any) -> tuple[Any, Any]:
 
 
 @ordered_helper
-def _two_artanh(y: Any) -> Any:
-    """2 artanh(y) for 0 <= y <= 1/3, to 1.8e-15 (float64) and 4e-9 (float32)."""
-    T = type(y)
+def _log_of_gate(g: Any) -> Any:
+    """-log(1 - g) for 0 <= g <= 1/2 as 2 artanh(y), y = g/(2 - g).
+
+    The polynomial in y^2 is good to 1.8e-15 (float64) and 4e-9 (float32).
+    """
+    T = type(g)
+    y = g / (T(2) - g)
     u = y * y
-    if _is_single(y):
+    if _is_single(g):
         p = u * T(0.28178335086734546) + T(0.27960602747171465)
         p = p * u + T(0.40024910279538123)
         p = p * u + T(0.6666631468212848)
