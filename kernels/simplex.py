@@ -86,32 +86,34 @@ def _project(labels: Any, values: Any, n_labels: int, p: Any) -> None:
     below it are zero; drop them and repeat. Each pass drops a third of the labels or at least
     halves the distance of the next dropped ones to the threshold, so that the number of passes is
     bounded by the precision of a double.
+
+    The values are replaced by their distances to the threshold. One more pass at the end, when
+    the distances sum to almost 1, removes the rounding of the threshold.
     """
-    while True:
-        total = 0.0
-        for c in range(n_labels):
-            total += values[c]
-        threshold = (total - 1) / n_labels
+    passes_left = 2
+    while passes_left > 0:
+        threshold = _excess(values, n_labels) / n_labels
         n_kept = 0
         for c in range(n_labels):
-            value = values[c]
+            value = values[c] - threshold
             labels[n_kept] = labels[c]
             values[n_kept] = value
-            n_kept += value > threshold
-        if n_kept == n_labels:
-            break
+            n_kept += int(value > 0)
+        passes_left = passes_left - 1 if n_kept == n_labels else 2
         n_labels = n_kept
-    # The threshold carries the rounding of a sum as large as the number of labels. The exact sum
-    # of the positive parts shows what is missing.
-    coarse_total = fine_total = 0.0
     for c in range(n_labels):
-        values[c] -= threshold
+        p[labels[c]] = values[c]
+
+
+@helper
+def _excess(values: Any, n_values: int) -> float:
+    """Return the sum minus 1, free of rounding when it is small."""
+    coarse_total = fine_total = 0.0
+    for c in range(n_values):
         coarse, fine = _split(values[c])
         coarse_total += coarse
         fine_total += fine
-    correction = ((1 - coarse_total) - fine_total) / n_labels
-    for c in range(n_labels):
-        p[labels[c]] = max(values[c] + correction, 0.0)
+    return (coarse_total - 1) + fine_total
 
 
 @ordered_helper
