@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ def features(n: int, d: int, dtype: str = "float64", seed: int = SEED) -> np.nda
     return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
 
 
-@lru_cache(maxsize=None)
+@cache
 def problem(shape: Shape, dtype: str = "float64", seed: int = SEED) -> Problem:
     """Scores Z = XW of unit scale, long-tailed candidates, confidences on the simplex over them.
 
@@ -65,7 +65,7 @@ def problem(shape: Shape, dtype: str = "float64", seed: int = SEED) -> Problem:
     return Problem(scores.astype(dtype), candidates, confidence.astype(dtype))
 
 
-@lru_cache(maxsize=None)
+@cache
 def dense_problem(shape: Shape, dtype: str = "float64", seed: int = SEED) -> Problem:
     """The worst case of the same shape: every label of every row has some confidence."""
     Z = problem(shape, dtype, seed).Z[:DENSE_ROWS].copy()

@@ -1,0 +1,140 @@
+"""Compare callables on a machine that others use as well.
+
+All candidates run in turn, round after round, on one thread, and only the shortest time of each
+counts: whatever disturbs a run makes it longer. The clock is the processor time of this process,
+which stands still while another process has the core. (With several threads it would add them up;
+here there is one.)
+
+A comparison ends when nothing got faster for a few rounds and every bar is met, or when its time
+budget is used up. So a disturbed run costs time instead of a wrong verdict, and a bar that is not
+met has had every chance.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+SAMPLE_SECONDS = 0.003
+LEAST_ROUNDS = 5
+STABLE_ROUNDS = 3
+BUDGET_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something to time, and the number of rows it works on: times are per row."""
+
+    call: Callable[[], object]
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number beside its bar; both are better when smaller."""
+
+    kernel: str
+    shape: str
+    dtype: str
+    against: str
+    value: float
+    bar: float | None = None
+    kind: str = "ratio"  # or "error", "seconds"
+    ours: float | None = None  # seconds per row
+    theirs: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.bar is None or self.value <= self.bar
+
+
+FIGURES: list[Figure] = []
+
+
+def record(figures: Iterable[Figure]) -> None:
+    """Put figures into the report, then fail if one misses its bar."""
+    figures = list(figures)
+    FIGURES.extend(figures)
+    missed = [
+        f"{f.kernel}, {f.shape}, {f.dtype}: {f.kind} {f.value:.4g} against {f.against}, "
+        f"the bar is {f.bar:.4g}"
+        for f in figures
+        if not f.ok
+    ]
+    assert not missed, "; ".join(missed)
+
+
+def minimum_times(
+    candidates: dict[str, Candidate],
+    satisfied: Callable[[dict[str, float]], bool] = lambda best: True,
+    budget: float = BUDGET_SECONDS,
+) -> dict[str, float]:
+    """Shortest processor time per row of each candidate."""
+    repeats = {name: _repeats(candidate.call) for name, candidate in candidates.items()}
+    best = dict.fromkeys(candidates, math.inf)
+    order = list(candidates)
+    start = time.perf_counter()
+    rounds = quiet_rounds = 0
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        while True:
+            faster = False
+            for name in order:
+                candidate = candidates[name]
+                seconds = _sample(candidate.call, repeats[name]) / candidate.rows
+                faster |= seconds < 0.995 * best[name]
+                best[name] = min(best[name], seconds)
+            # Nobody always runs after the same neighbour, whose data are in the cache.
+            order.reverse()
+            rounds += 1
+            quiet_rounds = 0 if faster else quiet_rounds + 1
+            settled = rounds >= LEAST_ROUNDS and quiet_rounds >= STABLE_ROUNDS
+            spent = time.perf_counter() - start
+            if (settled and satisfied(best)) or (spent > budget and rounds >= 2):
+                return best
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _sample(call: Callable[[], object], repeats: int) -> float:
+    start = time.process_time()
+    for _ in range(repeats):
+        call()
+    return (time.process_time() - start) / repeats
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    """How many calls make a sample that the clock resolves well."""
+    call()
+    return max(1, math.ceil(SAMPLE_SECONDS / max(_sample(call, 1), 1e-7)))
+
+
+def compare(
+    kernel: str,
+    shape: str,
+    dtype: str,
+    candidates: dict[str, Candidate],
+    ours: str,
+    bars: dict[str, float],
+    budget: float = BUDGET_SECONDS,
+) -> list[Figure]:
+    """Time `ours` against every other candidate; `bars` are the largest allowed ratios."""
+
+    def satisfied(best: dict[str, float]) -> bool:
+        return all(best[ours] <= bar * best[name] for name, bar in bars.items() if name in best)
+
+    best = minimum_times(candidates, satisfied, budget)
+    return [
+        Figure(
+            *(kernel, shape, dtype, name, best[ours] / best[name], bars.get(name)),
+            ours=best[ours],
+            theirs=best[name],
+        )
+        for name in candidates
+        if name != ours
+    ]

@@ -1,0 +1,173 @@
+"""Elementwise updates and projections against NumPy that avoids temporaries where it can."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+import numpy as np
+import pytest
+from competitors import NUMPY, OURS
+from ratio import Candidate, compare, record
+from shapes import SEED, YAHOO, problem
+
+from hera_fast.kernels import updates
+from hera_fast.kernels.simplex import project_simplex
+
+PENALTY, SPLIT_PENALTY, SPARSITY = 0.5, 0.7, 0.1
+# Fusing passes over memory must not lose against the passes.
+BAR = {NUMPY: 1.0}
+
+
+@cache
+def arrays(dtype):
+    """Y, P, Z as in the problem, and names for the rest of the state."""
+    data = problem(YAHOO, dtype)
+    rng = np.random.default_rng(SEED)
+    state = {"Y": data.Y, "P": data.P, "Z": data.Z, "row_parts": np.empty((YAHOO.n, 8))}
+    for name in ("low_rank", "E", "J", "M", "N", "out"):
+        state[name] = rng.standard_normal(data.Z.shape, dtype)
+    return state
+
+
+def row_products(A, B):
+    return np.einsum("ij,ij->i", A, B)
+
+
+def numpy_soft_threshold(V, threshold, out):
+    np.clip(V, -threshold, threshold, out=out)
+    np.subtract(V, out, out=out)
+
+
+def numpy_low_rank_target(Y, P, M, penalty, out):
+    np.multiply(M, 1 / penalty, out=out)
+    out += Y
+    out -= P
+
+
+def numpy_update(Y, P, Z, low_rank, penalty, E, M, row_parts):
+    noise = np.maximum(low_rank, 0)
+    E -= noise
+    row_parts[:, 1] = row_products(E, E)
+    E[...] = noise
+    residual = np.subtract(Y, P)
+    residual -= E
+    row_parts[:, 0] = row_products(residual, residual)
+    row_parts[:, 2] = row_products(M, residual)
+    residual *= penalty
+    M += residual
+    np.subtract(P, Z, out=residual)
+    row_parts[:, 3] = row_products(residual, residual)
+    row_parts[:, 4] = row_products(P, P)
+    row_parts[:, 5] = np.abs(P).sum(axis=1)
+    row_parts[:, 6] = row_products(E, E)
+    row_parts[:, 7] = row_products(M, M)
+
+
+def numpy_update_paper(Y, P, Z, low_rank, penalty, split_penalty, sparsity, E, J, M, N, row_parts):
+    noise = np.maximum(low_rank, 0)
+    E -= noise
+    row_parts[:, 1] = row_products(E, E)
+    E[...] = noise
+    residual = np.subtract(Y, P)
+    residual -= E
+    row_parts[:, 0] = row_products(residual, residual)
+    row_parts[:, 2] = row_products(M, residual)
+    residual *= penalty
+    M += residual
+    raised = np.multiply(P, split_penalty)
+    raised += N
+    kept = np.clip(raised, -sparsity, sparsity)
+    raised -= kept
+    raised /= split_penalty
+    J -= raised
+    row_parts[:, 4] = row_products(J, J)
+    J[...] = raised
+    difference = np.subtract(P, J)
+    row_parts[:, 3] = row_products(difference, difference)
+    row_parts[:, 5] = row_products(N, difference)
+    row_parts[:, 6] = np.abs(J).sum(axis=1)
+    N[...] = kept
+    np.subtract(P, Z, out=difference)
+    row_parts[:, 7] = row_products(difference, difference)
+
+
+def numpy_project(V, Y, out):
+    v = np.where(Y, V, -np.inf)
+    v -= v.max(axis=1, keepdims=True)
+    descending = -np.sort(-v, axis=1)
+    positive = descending > -1  # others cannot stay
+    sums = np.cumsum(np.where(positive, descending, 0), axis=1)
+    thresholds = (sums - 1) / np.arange(1, v.shape[1] + 1)
+    last = (positive & (descending > thresholds)).sum(axis=1) - 1
+    v -= thresholds[np.arange(len(v)), last][:, None]
+    np.maximum(v, 0, out=out)
+
+
+# Name, our function, NumPy's, arguments, results to compare.
+UPDATES = {
+    "soft threshold": (
+        *(updates.soft_threshold, numpy_soft_threshold),
+        *(("low_rank", SPARSITY, "out"), ("out",)),
+    ),
+    "low-rank target": (
+        *(updates.low_rank_target, numpy_low_rank_target),
+        *(("Y", "P", "M", PENALTY, "out"), ("out",)),
+    ),
+    "multiplier update": (
+        *(updates.update_multipliers, numpy_update),
+        ("Y", "P", "Z", "low_rank", PENALTY, "E", "M", "row_parts"),
+        ("E", "M", "row_parts"),
+    ),
+    "paper's update": (
+        *(updates.update_multipliers_paper, numpy_update_paper),
+        (
+            *("Y", "P", "Z", "low_rank", PENALTY, SPLIT_PENALTY, SPARSITY),
+            *("E", "J", "M", "N", "row_parts"),
+        ),
+        ("E", "J", "M", "N", "row_parts"),
+    ),
+    "simplex projection": (
+        *(project_simplex, numpy_project),
+        *(("Z", "Y", "out"), ("out",)),
+    ),
+}
+by_update = pytest.mark.parametrize("name", UPDATES)
+
+
+def bound(name, function, dtype, rows=None):
+    """The function with its arguments, and the state they belong to."""
+    state = {key: array[:rows].copy() for key, array in arrays(dtype).items()}
+    arguments = [state.get(a, a) if isinstance(a, str) else a for a in UPDATES[name][2]]
+    return lambda: function(*arguments), state
+
+
+@by_update
+def test_numpy_does_the_same(name):
+    ours, theirs, _, results = UPDATES[name]
+    our_call, our_state = bound(name, ours, "float64", 100)
+    their_call, their_state = bound(name, theirs, "float64", 100)
+    our_call()
+    their_call()
+    for key in results:
+        np.testing.assert_allclose(our_state[key], their_state[key], rtol=1e-10, atol=1e-12)
+
+
+@by_update
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_ratios(name, dtype):
+    rows = {OURS: None, NUMPY: 2000 if name == "simplex projection" else None}
+    timed = {}
+    for competitor, function in zip((OURS, NUMPY), UPDATES[name][:2], strict=True):
+        call, state = bound(name, function, dtype, rows[competitor])
+        timed[competitor] = Candidate(call, len(state["P"]))
+    record(compare(name, YAHOO.name, dtype, timed, OURS, BAR, budget=3.0))
+
+
+@by_update
+@pytest.mark.parametrize("competitor", [OURS, NUMPY])
+@pytest.mark.benchmark(max_time=0.1, min_rounds=3, timer=time.process_time)
+def test_times(benchmark, name, competitor):
+    benchmark.group = f"{name}, {YAHOO.name}, 2000 rows"
+    function = UPDATES[name][0 if competitor == OURS else 1]
+    benchmark(bound(name, function, "float64", 2000)[0])
