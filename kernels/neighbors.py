@@ -305,6 +305,7 @@ def _repeat_doubtful(search: _Search, is_self: bool) -> None:
     def repeat_rows(start: int, stop: int) -> None:
         numbers = doubtful_rows[start:stop]
         rows = search.queries[numbers]
+        limits = search.doubtful[numbers]
         own = numbers if is_self else np.full(len(rows), -1, np.int64)
         left = np.empty((len(rows), d + 2))
         _pack(0, len(rows), search, rows, False, left)
@@ -321,7 +322,7 @@ def _repeat_doubtful(search: _Search, is_self: bool) -> None:
                 rows,
                 points,
                 own,
-                search.doubtful[numbers],
+                limits,
                 search.scale,
                 search.margin,
                 best,
@@ -343,7 +344,9 @@ def _empty_lists(n_rows: int, length: int) -> tuple[Array, Array, Array]:
 def _multiply(left: Array, right: Array, buffer: Array) -> Array:
     """Return ``left @ right.T``, stored in `buffer`."""
     tile = buffer[: len(left) * len(right)].reshape(len(left), len(right))
-    np.dot(left, right.T, out=tile)
+    # A row beyond the range of the dtype gives NaN or infinity here, and is repeated.
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.dot(left, right.T, out=tile)
     return tile
 
 
@@ -407,7 +410,7 @@ def _pack_rows(
     for i in range(start, stop):
         squares = 0.0
         for f in range(d):
-            out[i, f] = rows[i, f] * scale - centre[f]
+            out[i, f] = np.float64(rows[i, f]) * scale - centre[f]
             rounded = np.float64(out[i, f])
             squares += rounded * rounded
             out[i, f] = factor * rounded
@@ -488,7 +491,7 @@ def _rank_kept(
             candidates[c] = kept[i, n_candidates - c]
         _true_distances(queries[i], points, candidates, found)
         _sort(found, candidates)
-        certified = bounds[i, 0] > _limit(found[k - 1], scale, margin)
+        certified = bounds[i, 0] > _scaled(found[k - 1], scale, margin)
         doubtful[i] = -1.0 if certified else found[k - 1]
         for c in range(k):
             distances[i, c] = found[c]
@@ -502,7 +505,7 @@ def _rank_within_limit(
     queries: Array,
     points: Array,
     own: Array,
-    doubtful: Array,
+    limits: Array,
     scale: float,
     margin: float,
     best: Array,
@@ -518,19 +521,22 @@ def _rank_within_limit(
         # Nothing is nearer than k points at distance 0, and later points lose the tie.
         if best[r, k - 1] == 0.0:
             continue
-        _mark_up_to(tile[r], _limit(min(best[r, k - 1], doubtful[r]), scale, margin), marks)
+        _mark_up_to(tile[r], _scaled(min(best[r, k - 1], limits[r]), scale, margin), marks)
         if first <= own[r] < first + width:
             marks[own[r] - first] = 0
         end = k + _find_marks(marks, candidates[k:])
         if end == k:
             continue
-        candidates[k:end] += first
+        for c in range(k):
+            candidates[c] = best_indices[r, c]
+            found[c] = best[r, c]
+        for c in range(k, end):
+            candidates[c] += first
         _true_distances(queries[r], points, candidates[k:end], found[k:end])
-        candidates[:k] = best_indices[r]
-        found[:k] = best[r]
         _sort(found[:end], candidates[:end])
-        best_indices[r] = candidates[:k]
-        best[r] = found[:k]
+        for c in range(k):
+            best_indices[r, c] = candidates[c]
+            best[r, c] = found[c]
 
 
 @kernel
@@ -546,7 +552,7 @@ def _similarity_rows(
     k = indices.shape[1]
     squares = np.zeros((k + 1, k + 1))
     nearest = np.empty(k + 1)
-    numbers = np.arange(k + 1)
+    numbers = np.empty(k + 1, np.int64)
     for i in range(start, stop):
         query = queries[i]
         largest = 0.0
@@ -564,7 +570,9 @@ def _similarity_rows(
                 squares[a, b] = squares[b, a] = _half_distance(first, second, scale)
         sigma = 0.0
         for a in range(k + 1):
-            nearest[:] = squares[a]
+            for b in range(k + 1):
+                nearest[b] = squares[a, b]
+                numbers[b] = b
             _sort(nearest, numbers)
             # The point itself, at distance 0, comes before the others.
             sigma += math.sqrt(nearest[order])
@@ -601,7 +609,7 @@ def _find_marks(marks: Array, found: Array) -> int:
         if words[w] != 0:
             for c in range(8 * w, 8 * w + 8):
                 found[n_found] = c
-                n_found += marks[c]
+                n_found += int(marks[c])
     return n_found
 
 
@@ -683,7 +691,7 @@ def _four_distances(
 
 
 @exact_helper
-def _limit(distance: float, scale: float, margin: float) -> float:
+def _scaled(distance: float, scale: float, margin: float) -> float:
     # Not distance * scale^2: the square may be out of range.
     return distance * scale * scale + margin
 
@@ -692,14 +700,8 @@ def _limit(distance: float, scale: float, margin: float) -> float:
 def _largest_half_difference(x: Array, y: Array) -> float:
     largest = 0.0
     for f in range(len(x)):
-        largest = max(largest, abs(0.5 * np.float64(x[f]) - 0.5 * np.float64(y[f])))
+        largest = max(largest, abs(_half_difference(np.float64(x[f]), np.float64(y[f]), 1.0)))
     return largest
-
-
-@exact_helper
-def _scaled_half_difference(x: float, y: float, scale: float) -> float:
-    # Halves, because the difference of two finite numbers may be infinite.
-    return (0.5 * x - 0.5 * y) * scale
 
 
 @helper
@@ -707,9 +709,15 @@ def _half_distance(x: Array, y: Array, scale: float) -> float:
     """Squared distance of x / 2 and y / 2 in units of 1 / scale."""
     total = 0.0
     for f in range(len(x)):
-        difference = _scaled_half_difference(np.float64(x[f]), np.float64(y[f]), scale)
+        difference = _half_difference(np.float64(x[f]), np.float64(y[f]), scale)
         total += difference * difference
     return total
+
+
+@exact_helper
+def _half_difference(x: float, y: float, scale: float) -> float:
+    # Halves, because the difference of two finite numbers may be infinite.
+    return (0.5 * x - 0.5 * y) * scale
 
 
 @helper
