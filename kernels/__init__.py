@@ -1,5 +1,39 @@
-"""Compiled kernels: C-contiguous float32 or float64 arrays in, arrays out."""
+"""Compiled kernels: C-contiguous float32 or float64 arrays in, arrays out.
+
+Outputs come last, every function returns None, rows are spread over threads, and the result does
+not depend on their number. Arrays are checked for dtype, shape and memory order, not for NaN.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from hera_fast.kernels.confidence import confidence_step
+from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity, self_neighbors
+from hera_fast.kernels.ranking import (
+    ranking_confidence_gradient,
+    ranking_gradients,
+    ranking_loss,
+    ranking_score_gradient,
+)
+from hera_fast.kernels.simplex import project_simplex
+from hera_fast.kernels.updates import (
+    low_rank_target,
+    soft_threshold,
+    update_multipliers,
+    update_multipliers_paper,
+)
+
+__all__ = [
+    "confidence_step",
+    "low_rank_target",
+    "nearest_neighbors",
+    "neighbor_similarity",
+    "project_simplex",
+    "ranking_confidence_gradient",
+    "ranking_gradients",
+    "ranking_loss",
+    "ranking_score_gradient",
+    "self_neighbors",
+    "soft_threshold",
+    "update_multipliers",
+    "update_multipliers_paper",
+]
