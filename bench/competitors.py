@@ -13,32 +13,46 @@ from hera_fast.kernels import ranking as ours
 
 # The product is measured under this name.
 OURS = "hera-fast"
-TUNED, PLAIN, NUMBA, NUMBA_DENSE, NUMPY = "C AVX2", "C plain", "Numba", "Numba dense", "NumPy"
+TUNED, PLAIN = "C AVX2", "C plain"
+NUMBA, NUMBA_DENSE = "Numba", "Numba dense"
+NUMPY, NUMPY_TILED = "NumPy", "NumPy tiled"
 
 SCORE, CONFIDENCE, FUSED = "score gradient", "confidence gradient", "fused gradients"
 
-# Pairs whose temporaries stay in the second-level cache.
-_PAIRS_PER_CHUNK = 1 << 14
+# Rows that NumPy does at a time: the temporaries of all of them would not fit into memory.
+ROWS_PER_CHUNK = 128
+# Pairs whose temporaries stay in the second-level cache, for the tiled variant.
+_PAIRS_PER_TILE = 1 << 14
 
 
-def _chunks(n: int, q: int) -> Iterator[slice]:
-    rows = max(1, _PAIRS_PER_CHUNK // q**2)
+def _chunks(n: int, rows: int) -> Iterator[slice]:
     for start in range(0, n, rows):
         yield slice(start, start + rows)
 
 
-def numpy_score(Z: np.ndarray, P: np.ndarray, grad: np.ndarray) -> None:
+def _tiled(function: Callable[..., None]) -> Callable[..., None]:
+    def call(Z: np.ndarray, *arrays: np.ndarray) -> None:
+        function(Z, *arrays, chunk=max(1, _PAIRS_PER_TILE // Z.shape[1] ** 2))
+
+    return call
+
+
+def numpy_score(
+    Z: np.ndarray, P: np.ndarray, grad: np.ndarray, chunk: int = ROWS_PER_CHUNK
+) -> None:
     q = Z.shape[1]
-    for rows in _chunks(*Z.shape):
+    for rows in _chunks(len(Z), chunk):
         z, p = Z[rows], P[rows]
         d = z[:, :, None] - z[:, None, :]
         weight = (p[:, :, None] - p[:, None, :]) ** 2
         grad[rows] = (-4 / q**2) * (weight * d / (1 + np.exp(d * d))).sum(axis=2)
 
 
-def numpy_confidence(Z: np.ndarray, P: np.ndarray, grad: np.ndarray) -> None:
+def numpy_confidence(
+    Z: np.ndarray, P: np.ndarray, grad: np.ndarray, chunk: int = ROWS_PER_CHUNK
+) -> None:
     q = Z.shape[1]
-    for rows in _chunks(*Z.shape):
+    for rows in _chunks(len(Z), chunk):
         z, p = Z[rows], P[rows]
         d = z[:, :, None] - z[:, None, :]
         difference = p[:, :, None] - p[:, None, :]
@@ -46,10 +60,15 @@ def numpy_confidence(Z: np.ndarray, P: np.ndarray, grad: np.ndarray) -> None:
 
 
 def numpy_fused(
-    Z: np.ndarray, P: np.ndarray, loss: np.ndarray, score: np.ndarray, confidence: np.ndarray
+    Z: np.ndarray,
+    P: np.ndarray,
+    loss: np.ndarray,
+    score: np.ndarray,
+    confidence: np.ndarray,
+    chunk: int = ROWS_PER_CHUNK,
 ) -> None:
     q = Z.shape[1]
-    for rows in _chunks(*Z.shape):
+    for rows in _chunks(len(Z), chunk):
         z, p = Z[rows], P[rows]
         d = z[:, :, None] - z[:, None, :]
         e = np.exp(-d * d)
@@ -176,6 +195,9 @@ PYTHON: dict[tuple[str, str], Callable[..., None]] = {
     (NUMPY, SCORE): numpy_score,
     (NUMPY, CONFIDENCE): numpy_confidence,
     (NUMPY, FUSED): numpy_fused,
+    (NUMPY_TILED, SCORE): _tiled(numpy_score),
+    (NUMPY_TILED, CONFIDENCE): _tiled(numpy_confidence),
+    (NUMPY_TILED, FUSED): _tiled(numpy_fused),
     (NUMBA_DENSE, SCORE): dense_score,
     (NUMBA_DENSE, CONFIDENCE): dense_confidence,
     (NUMBA_DENSE, FUSED): dense_fused,
@@ -191,9 +213,9 @@ _C_FUNCTIONS = {
     CONFIDENCE: ("confidence_gradient", 3),
     FUSED: ("gradients", 5),
 }
-ALL = (OURS, TUNED, PLAIN, NUMBA, NUMBA_DENSE, NUMPY)
+ALL = (OURS, TUNED, PLAIN, NUMBA, NUMBA_DENSE, NUMPY_TILED, NUMPY)
 # Their time grows with q^2 whatever P is.
-QUADRATIC = (NUMBA_DENSE, NUMPY)
+QUADRATIC = (NUMBA_DENSE, NUMPY_TILED, NUMPY)
 
 
 def ranking(competitor: str, kernel: str, dtype: str = "float64") -> Callable[..., None]:

@@ -42,8 +42,9 @@ def shared_library(source: str, flags: tuple[str, ...], libraries: tuple[str, ..
     if compiler is None:
         raise UnavailableError("no C compiler: neither cc nor $CC is there")
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-    code = (SOURCES / source).read_text()
-    key = "\n".join((code, *flags, *libraries, version, cpu_description()))
+    # One file may include another.
+    code = "".join(path.read_text() for path in sorted(SOURCES.glob("*.c")))
+    key = "\n".join((source, code, *flags, *libraries, version, cpu_description()))
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"hera-fast-bench-{digest}"
     library = folder / f"{Path(source).stem}.so"

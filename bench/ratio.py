@@ -21,7 +21,7 @@ from dataclasses import dataclass
 SAMPLE_SECONDS = 0.003
 LEAST_ROUNDS = 5
 STABLE_ROUNDS = 3
-BUDGET_SECONDS = 4.0
+BUDGET_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Figure:
 
     @property
     def ok(self) -> bool:
-        return self.bar is None or self.value <= self.bar
+        return self.bar is None or bool(self.value <= self.bar)
 
 
 FIGURES: list[Figure] = []

@@ -46,7 +46,7 @@ def write(figures):
         "machine": machine(),
         "figures": [{**vars(figure), "ok": figure.ok} for figure in figures],
     }
-    (OUT / "ratios.json").write_text(json.dumps(content, indent=1) + "\n")
+    (OUT / "ratios.json").write_text(json.dumps(content, indent=1, default=float) + "\n")
     try:
         import plot
     except ImportError:
@@ -56,7 +56,6 @@ def write(figures):
 
 def show(figures):
     """Print one table."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(
@@ -70,7 +69,8 @@ def show(figures):
     for heading in ("ours", "theirs", "ratio", "bar", ""):
         table.add_column(heading, justify="right")
     previous = None
-    for figure in figures:
+    kernels = list(dict.fromkeys(figure.kernel for figure in figures))
+    for figure in sorted(figures, key=lambda figure: kernels.index(figure.kernel)):
         if previous is not None and previous.kernel != figure.kernel:
             table.add_section()
         previous = figure
@@ -82,8 +82,14 @@ def show(figures):
             *(_value(figure, figure.value), _value(figure, figure.bar)),
             verdict and f"[{colour}]{verdict}[/]",
         )
-    width = None if sys.stdout.isatty() else 130
-    Console(width=width, file=sys.__stdout__).print(table)
+    console().print(table)
+
+
+def console():
+    """Print to the real output, in full width when that is a file."""
+    from rich.console import Console
+
+    return Console(width=None if sys.__stdout__.isatty() else 130, file=sys.__stdout__)
 
 
 def _value(figure, value):

@@ -42,8 +42,8 @@ def function_or_skip(competitor, kernel, dtype="float64"):
 
 
 def few_rows(shape):
-    """As many rows as a method with q^2 pairs a row does in some 50 ms."""
-    return min(shape.n, max(8, 3_000_000 // shape.q**2))
+    """As many rows as a method with q^2 pairs a row does in some 100 ms."""
+    return min(shape.n, max(competitors.ROWS_PER_CHUNK, 3_000_000 // shape.q**2))
 
 
 def candidate(competitor, kernel, data, dtype="float64", rows=None):
@@ -142,7 +142,7 @@ def test_float32_ratios(shape):
 @pytest.mark.parametrize("shape", [LOST, FG_NET, YAHOO], ids=lambda shape: shape.name)
 def test_dense_ratios(kernel, shape):
     data = dense_problem(shape)
-    rows = 4 * few_rows(shape)
+    rows = few_rows(shape)
     timed = {name: candidate(name, kernel, data, rows=rows) for name in (OURS, TUNED, PLAIN)}
     record(compare(f"{kernel}, dense P", shape.name, "float64", timed, OURS, {}, budget=2.0))
 
