@@ -45,7 +45,7 @@ _EPS = float(np.finfo(np.float64).eps)
 # arithmetic is double in both cases.
 _TRUSTED = {np.dtype(np.float64): 1e-3, np.dtype(np.float32): 1e-6}
 # Bound on the error of E, relative to E, from subspaces that are found by iteration.
-_TOLERANCE = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-7}
+_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
 
 # Rows that stay in the cache between two products.
 _BLOCK_ROWS = 512
@@ -198,7 +198,7 @@ def _times_power_of_two(number: float, exponent: int) -> float:
 def _gram(tall: _Array, basis: _Array | None = None) -> _Array:
     """A'A, or (A basis)'(A basis), in double precision."""
     n, q = tall.shape
-    n_parts = max(1, min(_GRAM_PARTS, 2 * n // q))
+    n_parts = max(1, min(_GRAM_PARTS, 2 * n // q, n // _BLOCK_ROWS))
     parts = np.zeros((n_parts, q, q))
 
     def add_rows(first: int, last: int) -> None:
@@ -214,7 +214,8 @@ def _gram(tall: _Array, basis: _Array | None = None) -> _Array:
                     parts[part] += block.T @ block
 
     launch(add_rows, n_parts, n // n_parts * q * q)
-    total: _Array = parts.sum(axis=0)
+    with np.errstate(all="ignore"):
+        total: _Array = parts.sum(axis=0)
     return total
 
 
@@ -352,7 +353,8 @@ def _complete(
         return False
     values = np.sqrt(squares)
     error = np.linalg.norm(residuals / values)
-    allowed = max(tolerance * np.linalg.norm(values - threshold), 64 * _EPS * values[0])
+    rounding = 16 * _EPS * values[0] ** 2 / values[-1]
+    allowed = max(tolerance * np.linalg.norm(values - threshold), rounding)
     skew = np.linalg.norm(vectors.T @ vectors - np.eye(len(values)))
     return bool(error <= allowed and skew <= tolerance)
 
