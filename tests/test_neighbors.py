@@ -452,7 +452,9 @@ for compiled in (module._keep_smallest, module._keep_smallest_both):
         print(len(re.findall(r"cmp[a-z]*ps.*[xyz]mm", code)))
 """
     environment = os.environ | {"HERA_FAST_CACHE": "0"}
-    output = subprocess.check_output([sys.executable, "-c", script], text=True, env=environment)
+    output = subprocess.check_output(
+        [sys.executable, "-c", script], text=True, env=environment, cwd=Path(__file__).parents[1]
+    )
     counts = [int(count) for count in output.split()]
     assert len(counts) == 2
     assert min(counts) > 0
