@@ -291,6 +291,16 @@ def test_helpers_do_not_spread_further():
     assert sum(stop - start for start, stop in inner) == 80
 
 
+def test_a_forked_child_starts_with_helpers_of_its_own():
+    run_ranges(lambda start, stop: None, [(0, 1), (1, 2)], 2)
+    parents = _launch._helper_pool()
+    with blas_threads(1):
+        _launch._start_afresh()
+        assert [block.n_threads for block in _launch._blas_blocks] == [1]
+    assert _launch._helper_pool() is not parents
+    parents.shutdown()
+
+
 # ---- processes ---------------------------------------------------------------------------------
 # A crash or a hang must not take the tests with it, so these run in processes of their own.
 
