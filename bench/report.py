@@ -58,9 +58,11 @@ def show(figures):
     """Print one table."""
     from rich.table import Table
 
+    barred = [figure for figure in figures if figure.bar is not None]
+    met = sum(figure.ok for figure in barred)
     table = Table(
-        title="ours / theirs: one thread, shortest of interleaved runs; smaller is better",
-        caption=f"Details and a plot are in {os.path.relpath(OUT)}",
+        title="hera-fast / others, one thread, shortest of interleaved runs (times are per row)",
+        caption=f"{met} of {len(barred)} bars are met. Plot and data: {os.path.relpath(OUT)}",
         title_justify="left",
         caption_justify="left",
     )
@@ -68,18 +70,20 @@ def show(figures):
         table.add_column(heading)
     for heading in ("ours", "theirs", "ratio", "bar", ""):
         table.add_column(heading, justify="right")
-    previous = None
     kernels = list(dict.fromkeys(figure.kernel for figure in figures))
+    last_kernel = last_case = None
     for figure in sorted(figures, key=lambda figure: kernels.index(figure.kernel)):
-        if previous is not None and previous.kernel != figure.kernel:
+        if last_kernel not in (None, figure.kernel):
             table.add_section()
-        previous = figure
+        case = (figure.kernel, figure.shape, figure.dtype)
+        repeated = case == last_case
+        last_kernel, last_case = figure.kernel, case
         verdict = "" if figure.bar is None else "pass" if figure.ok else "FAIL"
         colour = "green" if figure.ok else "red"
         table.add_row(
-            *(figure.kernel, figure.shape, figure.dtype, figure.against),
-            *(_time(figure.ours), _time(figure.theirs)),
-            *(_value(figure, figure.value), _value(figure, figure.bar)),
+            *(("", "", "") if repeated else case),
+            *(figure.against, as_time(figure.ours), as_time(figure.theirs)),
+            *(as_value(figure, figure.value), as_value(figure, figure.bar)),
             verdict and f"[{colour}]{verdict}[/]",
         )
     console().print(table)
@@ -92,7 +96,7 @@ def console():
     return Console(width=None if sys.__stdout__.isatty() else 130, file=sys.__stdout__)
 
 
-def _value(figure, value):
+def as_value(figure, value):
     if value is None:
         return ""
     if figure.kind == "seconds":
@@ -102,7 +106,7 @@ def _value(figure, value):
     return f"1/{1 / value:,.0f}" if value < 0.02 else f"{value:.2f}"
 
 
-def _time(seconds):
+def as_time(seconds):
     if seconds is None:
         return ""
     for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):

@@ -75,8 +75,8 @@ def test_first_calls(dtype, tmp_path):
     every = min(sum(seconds.values()) for seconds in warm)
     record(
         [
-            seconds_figure("all kernels compiled", dtype, sum(cold.values()), COLD_BAR),
-            seconds_figure("first call, warm cache", dtype, slowest, FIRST_CALL_BAR),
-            seconds_figure("all first calls, warm cache", dtype, every, None),
+            seconds_figure("all kernels, cold", dtype, sum(cold.values()), COLD_BAR),
+            seconds_figure("slowest first call, warm", dtype, slowest, FIRST_CALL_BAR),
+            seconds_figure("all first calls, warm", dtype, every, None),
         ]
     )
