@@ -176,9 +176,10 @@ def _score_gradient_rows(
             _dense_score(i, Z, P, scale, grad)
             continue
         wide = _is_wide(i, Z)
-        _clear(i, grad)
+        if m == 0:
+            _clear(i, grad)
         for b in range(m):
-            own[b] = -_score_pairs(i, support[b], wide, Z, P, grad)
+            own[b] = -_score_pairs(i, support[b], wide, Z, P, b == 0, grad)
         _finish_row(i, scale, support, m, own, grad)
 
 
@@ -197,10 +198,11 @@ def _confidence_gradient_rows(
             _dense_confidence(i, Z, P, scale, grad)
             continue
         wide = _is_wide(i, Z)
-        _clear(i, grad)
+        if m == 0:
+            _clear(i, grad)
         for b in range(m):
             _log_arguments(i, support[b], wide, Z, y)
-            own[b] = -_log_pairs(i, support[b], y, P, grad)
+            own[b] = -_log_pairs(i, support[b], y, P, b == 0, grad)
         _finish_row(i, scale, support, m, own, grad)
 
 
@@ -229,13 +231,14 @@ def _gradients_rows(
             _dense_confidence(i, Z, P, scale, confidence_grad)
         else:
             wide = _is_wide(i, Z)
-            _clear(i, score_grad)
-            _clear(i, confidence_grad)
+            if m == 0:
+                _clear(i, score_grad)
+                _clear(i, confidence_grad)
             for b in range(m):
                 own_score[b] = -_score_pairs_and_log_arguments(
-                    i, support[b], wide, Z, P, y, score_grad
+                    i, support[b], wide, Z, P, y, b == 0, score_grad
                 )
-                own_confidence[b] = -_log_pairs(i, support[b], y, P, confidence_grad)
+                own_confidence[b] = -_log_pairs(i, support[b], y, P, b == 0, confidence_grad)
             _finish_row(i, scale, support, m, own_score, score_grad)
             _finish_row(i, scale, support, m, own_confidence, confidence_grad)
         # The loss is quadratic in the confidences, so it is half of <P, dL/dP>. Rounding could
@@ -273,10 +276,10 @@ def _find_support(i: int, P_bits: Array, support: Array) -> int:
 def _is_wide(i: int, Z: Array) -> bool:
     """Whether the difference of two scores of the row may be out of reach."""
     half = reach(Z[i, 0]) / 2
-    n_far = 0
+    n_large = 0
     for k in range(Z.shape[1]):
-        n_far += abs(Z[i, k] - Z[i, 0]) >= half
-    return n_far != 0
+        n_large += abs(Z[i, k]) >= half
+    return n_large != 0
 
 
 @inline_helper
@@ -295,8 +298,11 @@ def _finish_row(i: int, scale: Any, support: Array, m: int, own: Array, out: Arr
 
 
 @inline_helper
-def _score_pairs(i: int, j: int, wide: bool, Z: Array, P: Array, out: Array) -> Any:
-    """Add t = (p_j - p_k)^2 d/(1 + exp(d^2)) to every label k; return the sum of t."""
+def _score_pairs(i: int, j: int, wide: bool, Z: Array, P: Array, first: bool, out: Array) -> Any:
+    """Add t = (p_j - p_k)^2 d/(1 + exp(d^2)) to every label k; return the sum of t.
+
+    The first label of the support overwrites what is there.
+    """
     zj = Z[i, j]
     pj = P[i, j]
     total = Z.dtype.type(0)
@@ -308,13 +314,13 @@ def _score_pairs(i: int, j: int, wide: bool, Z: Array, P: Array, out: Array) -> 
         x, denominator = exponential(d)
         t = (d * weight) * (x * weight) / (denominator + x)
         total += t
-        out[i, k] += t
+        out[i, k] = t if first else out[i, k] + t
     return total
 
 
 @inline_helper
 def _score_pairs_and_log_arguments(
-    i: int, j: int, wide: bool, Z: Array, P: Array, y: Array, out: Array
+    i: int, j: int, wide: bool, Z: Array, P: Array, y: Array, first: bool, out: Array
 ) -> Any:
     """Do what _score_pairs does and leave the arguments of the logarithm in y."""
     zj = Z[i, j]
@@ -332,7 +338,7 @@ def _score_pairs_and_log_arguments(
         y[k] = x / (denominator + denominator + x)
         t = (near * weight) * (x * weight) / (denominator + x)
         total += t
-        out[i, k] += t
+        out[i, k] = t if first else out[i, k] + t
     return total
 
 
@@ -356,14 +362,14 @@ def _log_arguments(i: int, j: int, wide: bool, Z: Array, y: Array) -> None:
 
 
 @inline_helper
-def _log_pairs(i: int, j: int, y: Array, P: Array, out: Array) -> Any:
-    """Subtract t = (p_j - p_k) log(1 + exp(-d^2)) from every label k; return minus their sum."""
+def _log_pairs(i: int, j: int, y: Array, P: Array, first: bool, out: Array) -> Any:
+    """Add t = (p_k - p_j) log(1 + exp(-d^2)) to every label k; return the sum of t."""
     pj = P[i, j]
     total = P.dtype.type(0)
     for k in range(P.shape[1]):
         t = (P[i, k] - pj) * two_artanh(y[k])
         total += t
-        out[i, k] += t
+        out[i, k] = t if first else out[i, k] + t
     return total
 
 
