@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 python := $(VENV)/bin/python
 
-# tests/test_x.py alone must reach every line of kernels/x.py and kernels/_x.py.
+# The tests of the modules in kernels/, without those of the package around it.
 kernel_modules := $(patsubst kernels/%.py,%,$(subst kernels/_,kernels/,$(wildcard kernels/*.py)))
 kernel_tests := $(wildcard $(kernel_modules:%=tests/test_%.py))
 

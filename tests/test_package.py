@@ -1,0 +1,182 @@
+"""The package as a whole: its version, what importing it does, its documents, its wheel."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import numba
+import pytest
+from packaging.version import Version
+
+import hera_fast
+from hera_fast import demo
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+# Older versions of matplotlib use names that newer ones of pyparsing deprecate.
+draws = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def run_python(code, tmp_path, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def module_names():
+    modules = pkgutil.walk_packages(hera_fast.__path__, "hera_fast.")
+    return ["hera_fast", *(module.name for module in modules)]
+
+
+def test_version():
+    assert str(Version(hera_fast.__version__)) == hera_fast.__version__
+
+
+def test_version_of_the_installation():
+    try:
+        installed = metadata.version("hera-fast")
+    except metadata.PackageNotFoundError:
+        pytest.skip("hera-fast is not installed")
+    assert installed == hera_fast.__version__
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="without compilation there is no dispatcher")
+def test_import_compiles_nothing(tmp_path):
+    code = f"""
+import importlib
+from numba.core.dispatcher import Dispatcher
+modules = [importlib.import_module(name) for name in {module_names()}]
+functions = {{value for module in modules for value in vars(module).values()
+             if isinstance(value, Dispatcher)}}
+assert functions, "no compiled function was found"
+for function in functions:
+    assert not function.signatures, function
+"""
+    run = run_python(code, tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled, nothing is cached")
+@pytest.mark.parametrize(("switch", "cached"), [("0", False), ("1", True)])
+def test_cache_switch(switch, cached, tmp_path):
+    code = """
+import numpy as np
+from hera_fast.kernels import project_simplex
+out = np.empty((1, 2))
+project_simplex(np.zeros((1, 2)), np.ones((1, 2)), out)
+assert out.tolist() == [[0.5, 0.5]]
+"""
+    run = run_python(code, tmp_path, HERA_FAST_CACHE=switch)
+    assert run.returncode == 0, run.stderr
+    assert any(tmp_path.rglob("*.nbi")) == cached
+
+
+def python_blocks(document):
+    return re.findall(r"^```python\n(.*?)^```$", document.read_text("utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_blocks_run(document):
+    for block in python_blocks(document):
+        subprocess.run([sys.executable, "-W", "error", "-c", block], cwd=ROOT, check=True)
+    assert python_blocks(document) or document.name != "README.md"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text("utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@draws
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_example_makes_a_picture(example, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    runpy.run_path(str(example), run_name="__main__")
+    pictures = list(tmp_path.rglob("*.png"))
+    assert pictures
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+@draws
+def test_demo(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    sizes = {"N_ROWS": 1100, "N_QUERIES": 550, "N_FEATURES": 5, "N_LABELS": 24}
+    for name, size in sizes.items():
+        monkeypatch.setattr(demo, name, size)
+    demo.main()
+    assert demo.PLOT.read_bytes().startswith(b"\x89PNG")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if " ms" in line]
+    assert len(rows) == 7
+    assert all(float(row[-1]) < 1e-12 for row in rows)
+
+
+def test_wheel(tmp_path):
+    try:
+        setuptools = metadata.version("setuptools")
+    except metadata.PackageNotFoundError:
+        setuptools = "0"
+    if Version(setuptools) < Version("77"):
+        pytest.skip("building a wheel without an index needs setuptools 77 or newer here")
+    tree = tmp_path / "tree"
+    # Built from a copy, because building writes into the tree.
+    shutil.copytree(
+        ROOT,
+        tree,
+        symlinks=True,
+        ignore=shutil.ignore_patterns(".*", "__pycache__", "build", "out", "*.egg-info"),
+    )
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    build = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options, "-w", tmp_path, tree],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert build.returncode == 0, build.stdout + build.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name == f"hera_fast-{hera_fast.__version__}-py3-none-any.whl"
+    names = set(zipfile.ZipFile(wheel).namelist())
+    sources = {
+        f"hera_fast/{path.name}" for path in (ROOT / "hera_fast").glob("*") if path.is_file()
+    } | {f"hera_fast/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")}
+    assert {"hera_fast/py.typed", "hera_fast/kernels/__init__.py"} <= sources
+    assert {name for name in names if ".dist-info/" not in name} == sources
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def tracked_files():
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    return [ROOT / name for name in listing.stdout.split("\0") if name]
+
+
+def test_no_paths_of_one_machine():
+    personal = re.compile(
+        rb"/(?:home|Users|root)/\w|[A-Z]:\\Users|" + re.escape(os.fsencode(ROOT)) + b"/"
+    )
+    files = [path for path in tracked_files() if path.is_file()]
+    assert [path for path in files if personal.search(path.read_bytes())] == []
