@@ -3,11 +3,12 @@
 All candidates run in turn, round after round, on one thread, and only the shortest time of each
 counts: whatever disturbs a run makes it longer. The clock is the processor time of this process,
 which stands still while another process has the core. (With several threads it would add them up;
-here there is one.)
+here there is one.) After a few common rounds a slow candidate pauses until the others have used as
+much time, so that close races are decided by many runs.
 
-A comparison ends when nothing got faster for a few rounds and every bar is met, or when its time
-budget is used up. So a disturbed run costs time instead of a wrong verdict, and a bar that is not
-met has had every chance.
+A comparison ends when nothing has become faster for a while and every bar is met, or when its
+budget of processor time is used up. So a disturbed run costs time instead of a wrong verdict, and
+a bar that is not met has had every chance.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from dataclasses import dataclass
 import pytest
 
 SAMPLE_SECONDS = 0.003
-LEAST_ROUNDS = 5
-STABLE_ROUNDS = 3
-BUDGET_SECONDS = 3.0
+COMMON_ROUNDS = 4
+LEAST_ROUNDS = 12
+QUIET_ROUNDS = 4
+QUIET_SECONDS = 0.7
+BUDGET_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
@@ -78,26 +81,34 @@ def minimum_times(
     """Shortest processor time per row of each candidate."""
     repeats = {name: _repeats(candidate.call) for name, candidate in candidates.items()}
     best = dict.fromkeys(candidates, math.inf)
+    spent = dict.fromkeys(candidates, 0.0)
     order = list(candidates)
-    start = time.perf_counter()
-    rounds = quiet_rounds = 0
+    start = last_change = time.process_time()
+    rounds = last_change_round = 0
     collecting = gc.isenabled()
     gc.disable()
     try:
         while True:
-            faster = False
+            least = min(spent.values())
             for name in order:
-                candidate = candidates[name]
-                seconds = _sample(candidate.call, repeats[name]) / candidate.rows
-                faster |= seconds < 0.995 * best[name]
+                if rounds >= COMMON_ROUNDS and spent[name] > 2 * least:
+                    continue
+                seconds = _sample(candidates[name].call, repeats[name])
+                spent[name] += seconds * repeats[name]
+                seconds /= candidates[name].rows
+                if seconds < 0.995 * best[name]:
+                    last_change, last_change_round = time.process_time(), rounds
                 best[name] = min(best[name], seconds)
             # Nobody always runs after the same neighbour, whose data are in the cache.
             order.reverse()
             rounds += 1
-            quiet_rounds = 0 if faster else quiet_rounds + 1
-            settled = rounds >= LEAST_ROUNDS and quiet_rounds >= STABLE_ROUNDS
-            spent = time.perf_counter() - start
-            if (settled and satisfied(best)) or (spent > budget and rounds >= 2):
+            if rounds < LEAST_ROUNDS:
+                continue
+            quiet = (
+                rounds - last_change_round > QUIET_ROUNDS
+                and time.process_time() - last_change > QUIET_SECONDS
+            )
+            if (quiet and satisfied(best)) or time.process_time() - start > budget:
                 return best
     finally:
         if collecting:

@@ -90,7 +90,7 @@ def test_ratios(kind, dtype):
         name: make(kind, dtype) for (name, works_on), make in SEARCHES.items() if works_on == dtype
     }
     timed = {name: Candidate(call, len(data(kind, dtype)[0])) for name, call in searches.items()}
-    figures = compare(kind, SHAPES[kind], dtype, timed, OURS, BARS[kind, dtype], budget=8.0)
+    figures = compare(kind, SHAPES[kind], dtype, timed, OURS, BARS[kind, dtype], budget=6.0)
     # Both look for the same: scikit-learn's neighbours, in float64.
     found, expected = searches[OURS](), sklearn_search(kind, "float64")()
     wrong = (
