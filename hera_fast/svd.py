@@ -92,10 +92,10 @@ def singular_value_threshold(
           singular values exceed the threshold.
 
         ``"truncated"`` and ``"randomized"`` first count the singular values above the threshold
-        and turn to ``"gram"`` when there are many or when not all are found. Their error is
-        bounded by 1e-11 of the norm of E, or 1e-7 in single precision, that of the others is
-        rounding. ``"gram"`` takes a second pass over A when it keeps a singular value that is
-        small against the largest one.
+        and turn to ``"gram"`` when there are many or when not all are found. Beside rounding,
+        their error is at most 1e-11 of the norm of E, or 1e-7 in single precision. ``"gram"``
+        takes a second pass over A when it keeps a singular value that is small against the
+        largest one.
     out : ndarray of shape (n, q), optional
         C-contiguous, of the dtype of A, not overlapping A; receives E.
     random_state : int, RandomState instance or None, default=None
