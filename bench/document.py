@@ -79,20 +79,25 @@ def machine():
     facts = load("ratios.json")["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     rates = load("limits.json")["rates"]
-    texts = {
-        "fma_float64": f"{rates['fma_float64'] / 1e9:.1f} GFlop/s fused multiply-add in float64",
-        "gemm_float64": f"{rates['gemm_float64'] / 1e9:.1f} GFlop/s matrix product",
-        "gemm_float32": f"{rates['gemm_float32'] / 1e9:.1f} GFlop/s matrix product in float32",
-        "exponential": f"{rates['exponential'] * 1e9:.2f} ns for an exp",
-        "read": f"{rates['read'] / 1e9:.1f} GB/s reading memory",
-        "update": f"{rates['update'] / 1e9:.1f} GB/s with several arrays",
-    }
+    texts = [
+        ("fma_float64", 1e-9, "GFlop/s fused multiply-add in float64"),
+        ("gemm_float64", 1e-9, "GFlop/s matrix product"),
+        ("gemm_float32", 1e-9, "GFlop/s matrix product in float32"),
+        ("exponential", 1e9, "ns for an exp"),
+        ("read", 1e-9, "GB/s reading memory"),
+        ("update", 1e-9, "GB/s reading and updating several arrays"),
+    ]
+    measured = [
+        f"{rates[name] * scale:.3g} {text}"
+        for name, scale, text in texts
+        if rates[name] is not None
+    ]
     load_average = facts["load average at start"]
     load_text = f"; load average {load_average[0]:.1f} at the start" if load_average else ""
     return (
         f"{facts['processor']}, {facts['cores']} cores, {facts['system']}; "
         f"{versions}{load_text}.\n\n"
-        f"One thread of it: {', '.join(texts.values())}."
+        f"One thread of it: {', '.join(measured)}."
     )
 
 
