@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 python := $(VENV)/bin/python
 
-# The tests of the modules in kernels/, without those of the package around it.
+# tests/test_x.py for kernels/x.py and kernels/_x.py; the launcher is tested with the threads.
 kernel_modules := $(patsubst kernels/%.py,%,$(subst kernels/_,kernels/,$(wildcard kernels/*.py)))
-kernel_tests := $(wildcard $(kernel_modules:%=tests/test_%.py))
+kernel_tests := $(wildcard $(kernel_modules:%=tests/test_%.py)) tests/test_threads.py
 
 .PHONY: help demo test unit coverage lint format bench clean
 # Two runs of pip must not meet in one environment, and two timings not on one machine.
