@@ -38,8 +38,8 @@ format: $(VENV)/.installed-lint ## Rewrite the files in the project's format
 	$(python) -m ruff format .
 
 bench: $(VENV)/.installed-bench ## Compare the kernels with their competitors and the machine
-	$(python) -m pytest bench
 	$(python) bench/limits.py
+	$(python) -m pytest bench
 
 clean: ## Remove the environment and everything that was generated
 	rm -rf $(VENV) out build dist *.egg-info .coverage* .hypothesis .mypy_cache .pytest_cache
