@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import ast
-import hashlib
-from pathlib import Path
-
 import numba
 import numpy as np
 import pytest
 
-from hera_fast.kernels import _inline
 from hera_fast.kernels._inline import (
     exponential,
     log_argument,
@@ -21,8 +16,6 @@ from hera_fast.kernels._inline import (
 
 COMPILED = not numba.config.DISABLE_JIT
 N_POINTS = 40_001 if COMPILED else 4001
-SOURCE = Path(_inline.__file__)
-MODULES = sorted(path for path in SOURCE.parent.glob("*.py") if path != SOURCE)
 
 both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -142,34 +135,3 @@ def test_dtypes_are_kept(dtype):
     for function in (exponential, log_argument, near_or_zero, pair_loss, reach, two_artanh):
         assert returned_types(function, one) == {dtype}, function
     assert returned_types(zero_if_far, one, one) == {dtype}
-
-
-def imports_inline(tree):
-    return any(
-        isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[-1] == "_inline"
-        for node in ast.walk(tree)
-    )
-
-
-def noted_digest(tree):
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "INLINE_DIGEST":
-            return ast.literal_eval(node.value)
-    return None
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_importing_modules_note_the_digest(path):
-    """Otherwise Numba would go on using what it compiled with an older version."""
-    tree = ast.parse(path.read_text())
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
-    expected = digest if imports_inline(tree) else None
-    assert noted_digest(tree) == expected, (
-        f'{path.name} must have the line INLINE_DIGEST = "{expected}"  # see _inline'
-        if expected
-        else f"{path.name} does not import from _inline: remove INLINE_DIGEST"
-    )
-
-
-def test_some_modules_import_the_shared_functions():
-    assert any(imports_inline(ast.parse(path.read_text())) for path in MODULES)

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import platform
-import re
-
 import naive_updates as naive
 import numba
 import numpy as np
 import pytest
+from assembly import VECTOR_SUM, blocks_with, listing, needs_vectors
 from hypothesis import given
 from hypothesis import strategies as st
-from llvmlite import binding
 from strategies import candidate_matrices, dtypes, label_counts, row_counts, seeds
 
 from hera_fast.kernels import updates
@@ -230,12 +227,7 @@ def test_the_number_of_threads_changes_no_bit(dtype):
     assert one == two
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="needs compiled kernels")
-@pytest.mark.skipif(
-    platform.machine() not in {"x86_64", "AMD64"}
-    or not binding.get_host_cpu_features().get("avx2", False),
-    reason="looks for AVX2 instructions",
-)
+@needs_vectors
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("candidate_dtype", [None, np.bool_, np.uint8])
 def test_loops_are_vectorised(dtype, candidate_dtype):
@@ -251,11 +243,7 @@ def test_loops_are_vectorised(dtype, candidate_dtype):
             (Y, *A[:3], number, number, number, *A[3:], parts),
         ),
     ]:
-        # Code from the cache comes without a listing.
-        fresh = type(kernel)(kernel.py_func, targetoptions=kernel.targetoptions)
-        fresh(0, 2, *arguments)
-        (listing,) = fresh.inspect_asm().values()
-        assert re.search(r"\sv\w*(sub|add)\w*p[sd]\s[^\n]*ymm", listing), kernel
+        assert blocks_with(VECTOR_SUM, listing(kernel, 0, 2, *arguments)) > 0, kernel
 
 
 def valid(function):
