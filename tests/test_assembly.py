@@ -34,17 +34,18 @@ def listing_of(monkeypatch):
     return find
 
 
-# Loops with a division: one over all pairs and one over the pairs of a label, the latter for rows
-# with and without differences out of reach. Loops with a long polynomial: these, and those with
-# the logarithm.
+# At least so many loops, as the compiler multiplies them. With a division: one over all pairs of
+# a row and one over the pairs of a label, which comes in versions for rows with and without
+# differences out of reach and for the first and the further labels. With a long polynomial: the
+# same, and those for the logarithm.
 @both_dtypes
 @pytest.mark.parametrize(
     ("name", "n_divisions", "n_polynomials"),
     [
         ("ranking_loss", 3, 4),
-        ("ranking_score_gradient", 3, 3),
-        ("ranking_confidence_gradient", 3, 4),
-        ("ranking_gradients", 3, 4),
+        ("ranking_score_gradient", 5, 5),
+        ("ranking_confidence_gradient", 3, 5),
+        ("ranking_gradients", 3, 5),
     ],
 )
 def test_ranking(name, n_divisions, n_polynomials, dtype, listing_of):
