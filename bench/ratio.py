@@ -23,10 +23,11 @@ import pytest
 
 SAMPLE_SECONDS = 0.003
 COMMON_ROUNDS = 4
-LEAST_ROUNDS = 12
+LEAST_ROUNDS = 6
 QUIET_ROUNDS = 4
-QUIET_SECONDS = 0.7
+QUIET_SECONDS = 0.5
 BUDGET_SECONDS = 4.0
+BUDGET_WITHOUT_BARS = 1.5
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,15 @@ def compare(
     candidates: dict[str, Candidate],
     ours: str,
     bars: dict[str, float],
-    budget: float = BUDGET_SECONDS,
+    budget: float | None = None,
 ) -> list[Figure]:
     """Time `ours` against every other candidate; `bars` are the largest allowed ratios."""
 
     def satisfied(best: dict[str, float]) -> bool:
         return all(best[ours] <= bar * best[name] for name, bar in bars.items() if name in best)
 
+    if budget is None:
+        budget = BUDGET_SECONDS if bars else BUDGET_WITHOUT_BARS
     best = minimum_times(candidates, satisfied, budget)
     return [
         Figure(

@@ -52,7 +52,7 @@ def seconds_figure(what, dtype, seconds, bar):
 def test_import_ratio():
     ours, theirs = "import hera_fast", "import numba, sklearn"
     best = dict.fromkeys((ours, theirs), float("inf"))
-    for _ in range(7):
+    for _ in range(5):
         for statement in best:
             best[statement] = min(best[statement], run("-c", statement)[1])
     record(

@@ -125,9 +125,8 @@ def test_similarity_ratio():
     record(figures)
 
 
-@by_kind
 @pytest.mark.parametrize(("competitor", "dtype"), SEARCHES)
 @pytest.mark.benchmark(max_time=0.5, min_rounds=1, timer=time.process_time)
-def test_times(benchmark, kind, competitor, dtype):
-    benchmark.group = f"{kind}, {SHAPES[kind]}"
-    benchmark(SEARCHES[competitor, dtype](kind, dtype))
+def test_times(benchmark, competitor, dtype):
+    benchmark.group = f"{SEARCH}, {SHAPES[SEARCH]}"
+    benchmark(SEARCHES[competitor, dtype](SEARCH, dtype))

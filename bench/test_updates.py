@@ -161,7 +161,7 @@ def test_ratios(name, dtype):
     for competitor, function in zip((OURS, NUMPY), UPDATES[name][:2], strict=True):
         call, state = bound(name, function, dtype, rows[competitor])
         timed[competitor] = Candidate(call, len(state["P"]))
-    record(compare(name, YAHOO.name, dtype, timed, OURS, BAR, budget=3.0))
+    record(compare(name, YAHOO.name, dtype, timed, OURS, BAR, budget=2.0))
 
 
 @by_update
