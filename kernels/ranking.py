@@ -144,17 +144,15 @@ def _loss_rows(start: int, stop: int, Z: Array, P: Array, P_bits: Array, row_los
     outside = np.empty(q, Z.dtype)
     scale = Z.dtype.type(1.0 / q**2)
     for i in range(start, stop):
-        m = _find_support(i, P_bits, support)
+        m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
             row_loss[i] = 2 * scale * _dense_loss(i, Z, P)
             continue
         wide = _is_wide(i, Z)
-        for k in range(q):
-            outside[k] = P[i, k] == 0
+        _mark_outside(i, P, outside)
         total = Z.dtype.type(0)
         for b in range(m):
             _log_arguments(i, support[b], wide, Z, y)
-            # A pair inside the support comes up twice, a pair with a label outside once.
             pj = P[i, support[b]]
             for k in range(q):
                 weight = pj - P[i, k]
@@ -171,7 +169,7 @@ def _score_gradient_rows(
     own = np.empty(q, Z.dtype)
     scale = Z.dtype.type(4.0 / q**2)
     for i in range(start, stop):
-        m = _find_support(i, P_bits, support)
+        m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
             _dense_score(i, Z, P, scale, grad)
             continue
@@ -193,7 +191,7 @@ def _confidence_gradient_rows(
     y = np.empty(q, Z.dtype)
     scale = Z.dtype.type(4.0 / q**2)
     for i in range(start, stop):
-        m = _find_support(i, P_bits, support)
+        m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
             _dense_confidence(i, Z, P, scale, grad)
             continue
@@ -225,39 +223,45 @@ def _gradients_rows(
     scale = Z.dtype.type(4.0 / q**2)
     half = Z.dtype.type(0.5)
     for i in range(start, stop):
-        m = _find_support(i, P_bits, support)
+        m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
             _dense_score(i, Z, P, scale, score_grad)
-            _dense_confidence(i, Z, P, scale, confidence_grad)
-        else:
-            wide = _is_wide(i, Z)
-            if m == 0:
-                _clear(i, score_grad)
-                _clear(i, confidence_grad)
-            for b in range(m):
-                own_score[b] = -_score_pairs_and_log_arguments(
-                    i, support[b], wide, Z, P, y, b == 0, score_grad
-                )
-                own_confidence[b] = -_log_pairs(i, support[b], y, P, b == 0, confidence_grad)
-            _finish_row(i, scale, support, m, own_score, score_grad)
-            _finish_row(i, scale, support, m, own_confidence, confidence_grad)
-        # The loss is quadratic in the confidences, so it is half of <P, dL/dP>. Rounding could
-        # leave it below zero.
-        loss = Z.dtype.type(0)
+            row_loss[i] = _dense_confidence(i, Z, P, scale, confidence_grad)
+            continue
+        wide = _is_wide(i, Z)
+        if m == 0:
+            _clear(i, score_grad)
+            _clear(i, confidence_grad)
         for b in range(m):
-            loss += P[i, support[b]] * confidence_grad[i, support[b]]
-        row_loss[i] = half * max(loss, Z.dtype.type(0))
+            own_score[b] = -_score_pairs_and_log_arguments(
+                i, support[b], wide, Z, P, y, b == 0, score_grad
+            )
+            own_confidence[b] = -_log_pairs(i, support[b], y, P, b == 0, confidence_grad)
+        _finish_row(i, scale, support, m, own_score, score_grad)
+        outer = _finish_row(i, scale, support, m, own_confidence, confidence_grad)
+        # The loss is quadratic in the confidences, so it is half of <P, dL/dP>, and since the
+        # gradient sums to zero, half of <P - c, dL/dP>. With c the mean confidence, pairs of
+        # nearly equal ones do not leave a difference of large numbers.
+        c = Z.dtype.type(0)
+        for b in range(m):
+            c += P[i, support[b]]
+        c /= Z.dtype.type(max(m, 1))
+        loss = -c * outer
+        for b in range(m):
+            loss += (P[i, support[b]] - c) * confidence_grad[i, support[b]]
+        row_loss[i] = half * loss
 
 
 @inline_helper
-def _find_support(i: int, P_bits: Array, support: Array) -> int:
+def _find_support(i: int, P: Array, P_bits: Array, support: Array) -> int:
     """List the labels with confidence; return how many."""
     q = P_bits.shape[1]
     block = 8
     whole = q - q % block
     m = 0
     for first in range(0, whole, block):
-        # Most blocks hold no confidence: one vector test rules them out.
+        # Most blocks hold no confidence: one vector test rules them out. (A block with nothing
+        # but a negative zero passes it, and does no harm.)
         bits = P_bits[i, first]
         for k in range(first + 1, first + block):
             bits |= P_bits[i, k]
@@ -265,10 +269,10 @@ def _find_support(i: int, P_bits: Array, support: Array) -> int:
             for k in range(first, first + block):
                 # No branch, it could not be predicted.
                 support[m] = k
-                m += P_bits[i, k] != 0
+                m += P[i, k] != 0
     for k in range(whole, q):
         support[m] = k
-        m += P_bits[i, k] != 0
+        m += P[i, k] != 0
     return m
 
 
@@ -283,18 +287,37 @@ def _is_wide(i: int, Z: Array) -> bool:
 
 
 @inline_helper
+def _mark_outside(i: int, P: Array, outside: Array) -> None:
+    """1 for the labels outside the support, 0 for those inside.
+
+    A pair inside the support comes up twice, a pair with a label outside once: the weight of the
+    latter in the loss is doubled.
+    """
+    for k in range(outside.size):
+        outside[k] = P[i, k] == 0
+
+
+@inline_helper
 def _clear(i: int, out: Array) -> None:
     for k in range(out.shape[1]):
         out[i, k] = 0
 
 
 @inline_helper
-def _finish_row(i: int, scale: Any, support: Array, m: int, own: Array, out: Array) -> None:
-    """Put the complete sums of the support in place and scale the row."""
+def _finish_row(i: int, scale: Any, support: Array, m: int, own: Array, out: Array) -> Any:
+    """Scale the row and put the complete sums of the support in place.
+
+    Return the sum over the labels outside the support.
+    """
     for b in range(m):
-        out[i, support[b]] = own[b]
+        out[i, support[b]] = 0
+    outer = out.dtype.type(0)
     for k in range(out.shape[1]):
         out[i, k] *= scale
+        outer += out[i, k]
+    for b in range(m):
+        out[i, support[b]] = scale * own[b]
+    return outer
 
 
 @inline_helper
@@ -389,14 +412,19 @@ def _dense_score(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
 
 
 @inline_helper
-def _dense_confidence(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
+def _dense_confidence(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> Any:
+    """Gradient in the confidences from every pair once; return the loss."""
+    loss = Z.dtype.type(0)
     for j in range(Z.shape[1]):
         total = Z.dtype.type(0)
         for k in range(j):
-            t = scale * (P[i, j] - P[i, k]) * pair_loss(Z[i, j] - Z[i, k])
+            weight = P[i, j] - P[i, k]
+            t = scale * weight * pair_loss(Z[i, j] - Z[i, k])
             total += t
+            loss += t * weight
             grad[i, k] -= t
         grad[i, j] = total
+    return loss / 2
 
 
 @inline_helper
