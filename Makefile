@@ -49,7 +49,7 @@ clean: ## Remove the environment and everything that was generated
 # pip, and with it the network, is needed only when the list of packages has changed.
 $(VENV)/.installed-%: $(VENV)/pyvenv.cfg pyproject.toml setup.cfg hera_fast/_version.py
 	@echo "Installing hera-fast[$*] into $(VENV); the first time takes a minute or two"
-	$(python) -m pip install --quiet --disable-pip-version-check --editable '.[$*]' || \
+	@$(python) -m pip install --quiet --disable-pip-version-check --editable '.[$*]' || \
 	    { echo "pip failed, see above; packages are downloaded only this once" >&2; exit 1; }
 	@touch $@
 
