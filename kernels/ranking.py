@@ -142,7 +142,7 @@ def _loss_rows(start: int, stop: int, Z: Array, P: Array, P_bits: Array, row_los
     support = np.empty(q + 1, np.int64)
     y = np.empty(q, Z.dtype)
     outside = np.empty(q, Z.dtype)
-    scale = Z.dtype.type(1.0 / q**2)
+    scale = 1.0 / q**2
     for i in range(start, stop):
         m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
@@ -150,13 +150,15 @@ def _loss_rows(start: int, stop: int, Z: Array, P: Array, P_bits: Array, row_los
             continue
         wide = _is_wide(i, Z)
         _mark_outside(i, P, outside)
-        total = Z.dtype.type(0)
+        total = 0.0
         for b in range(m):
             _log_arguments(i, support[b], wide, Z, y)
             pj = P[i, support[b]]
+            share = Z.dtype.type(0)
             for k in range(q):
                 weight = pj - P[i, k]
-                total += weight * (weight + pj * outside[k]) * two_artanh(y[k])
+                share += weight * (weight + pj * outside[k]) * two_artanh(y[k])
+            total += share
         row_loss[i] = scale * total
 
 
@@ -220,8 +222,8 @@ def _gradients_rows(
     own_score = np.empty(q, Z.dtype)
     own_confidence = np.empty(q, Z.dtype)
     y = np.empty(q, Z.dtype)
+    outside = np.empty(q, Z.dtype)
     scale = Z.dtype.type(4.0 / q**2)
-    half = Z.dtype.type(0.5)
     for i in range(start, stop):
         m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
@@ -229,27 +231,23 @@ def _gradients_rows(
             row_loss[i] = _dense_confidence(i, Z, P, scale, confidence_grad)
             continue
         wide = _is_wide(i, Z)
+        _mark_outside(i, P, outside)
         if m == 0:
             _clear(i, score_grad)
             _clear(i, confidence_grad)
+        loss = 0.0
         for b in range(m):
             own_score[b] = -_score_pairs_and_log_arguments(
                 i, support[b], wide, Z, P, y, b == 0, score_grad
             )
-            own_confidence[b] = -_log_pairs(i, support[b], y, P, b == 0, confidence_grad)
+            total, share = _log_pairs_and_loss(
+                i, support[b], y, P, outside, b == 0, confidence_grad
+            )
+            own_confidence[b] = -total
+            loss += share
+        row_loss[i] = scale / 4 * loss
         _finish_row(i, scale, support, m, own_score, score_grad)
-        outer = _finish_row(i, scale, support, m, own_confidence, confidence_grad)
-        # The loss is quadratic in the confidences, so it is half of <P, dL/dP>, and since the
-        # gradient sums to zero, half of <P - c, dL/dP>. With c the mean confidence, pairs of
-        # nearly equal ones do not leave a difference of large numbers.
-        c = Z.dtype.type(0)
-        for b in range(m):
-            c += P[i, support[b]]
-        c /= Z.dtype.type(max(m, 1))
-        loss = -c * outer
-        for b in range(m):
-            loss += (P[i, support[b]] - c) * confidence_grad[i, support[b]]
-        row_loss[i] = half * loss
+        _finish_row(i, scale, support, m, own_confidence, confidence_grad)
 
 
 @inline_helper
@@ -304,20 +302,12 @@ def _clear(i: int, out: Array) -> None:
 
 
 @inline_helper
-def _finish_row(i: int, scale: Any, support: Array, m: int, own: Array, out: Array) -> Any:
-    """Scale the row and put the complete sums of the support in place.
-
-    Return the sum over the labels outside the support.
-    """
+def _finish_row(i: int, scale: Any, support: Array, m: int, own: Array, out: Array) -> None:
+    """Put the complete sums of the support in place and scale the row."""
     for b in range(m):
-        out[i, support[b]] = 0
-    outer = out.dtype.type(0)
+        out[i, support[b]] = own[b]
     for k in range(out.shape[1]):
         out[i, k] *= scale
-        outer += out[i, k]
-    for b in range(m):
-        out[i, support[b]] = scale * own[b]
-    return outer
 
 
 @inline_helper
@@ -397,6 +387,27 @@ def _log_pairs(i: int, j: int, y: Array, P: Array, first: bool, out: Array) -> A
 
 
 @inline_helper
+def _log_pairs_and_loss(
+    i: int, j: int, y: Array, P: Array, outside: Array, first: bool, out: Array
+) -> tuple[Any, Any]:
+    """Do what _log_pairs does and return q^2 times the loss of the pairs as well.
+
+    Half of <P, dL/dP> would be the same number, but pairs of nearly equal confidences would
+    leave a difference of large ones.
+    """
+    pj = P[i, j]
+    total = P.dtype.type(0)
+    loss = P.dtype.type(0)
+    for k in range(P.shape[1]):
+        weight = P[i, k] - pj
+        t = weight * two_artanh(y[k])
+        total += t
+        loss += t * (weight - pj * outside[k])
+        out[i, k] = t if first else out[i, k] + t
+    return total, loss
+
+
+@inline_helper
 def _dense_score(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
     """Gradient in the scores from every pair once, right for any support."""
     for j in range(Z.shape[1]):
@@ -414,24 +425,28 @@ def _dense_score(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
 @inline_helper
 def _dense_confidence(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> Any:
     """Gradient in the confidences from every pair once; return the loss."""
-    loss = Z.dtype.type(0)
+    loss = 0.0
     for j in range(Z.shape[1]):
         total = Z.dtype.type(0)
+        share = Z.dtype.type(0)
         for k in range(j):
             weight = P[i, j] - P[i, k]
             t = scale * weight * pair_loss(Z[i, j] - Z[i, k])
             total += t
-            loss += t * weight
+            share += t * weight
             grad[i, k] -= t
         grad[i, j] = total
+        loss += share
     return loss / 2
 
 
 @inline_helper
 def _dense_loss(i: int, Z: Array, P: Array) -> Any:
-    total = Z.dtype.type(0)
+    total = 0.0
     for j in range(Z.shape[1]):
+        share = Z.dtype.type(0)
         for k in range(j):
             weight = P[i, j] - P[i, k]
-            total += weight * weight * pair_loss(Z[i, j] - Z[i, k])
+            share += weight * weight * pair_loss(Z[i, j] - Z[i, k])
+        total += share
     return total
