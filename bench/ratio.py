@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -60,18 +60,28 @@ class Figure:
 FIGURES: list[Figure] = []
 
 
-def record(figures: Iterable[Figure]) -> None:
-    """Put figures into the report, then fail if one misses its bar."""
+def record(figures: Iterable[Figure], unreached: Container[str] = ()) -> None:
+    """Put figures into the report, then fail if one misses its bar.
+
+    `unreached` names opponents whose bars are known to be out of reach: missing one of these is
+    an expected failure, meeting it a reason to take it off the list.
+    """
     figures = list(figures)
     FIGURES.extend(figures)
-    missed = [
-        f"{f.kernel}, {f.shape}, {f.dtype}: {f.kind} {f.value:.4g} against {f.against}, "
-        f"the bar is {f.bar:.4g}"
-        for f in figures
-        if not f.ok
-    ]
-    if missed:
-        pytest.fail("; ".join(missed), pytrace=False)
+    wrong, known = [], []
+    for f in figures:
+        text = (
+            f"{f.kernel}, {f.shape}, {f.dtype}: {f.kind} {f.value:.4g} against {f.against}, "
+            f"the bar is {f.bar or 0:.4g}"
+        )
+        if f.against in unreached:
+            (wrong if f.ok else known).append(text)
+        elif not f.ok:
+            wrong.append(text)
+    if wrong:
+        pytest.fail("; ".join(wrong), pytrace=False)
+    if known:
+        pytest.xfail("; ".join(known))
 
 
 def minimum_times(
@@ -137,11 +147,16 @@ def compare(
     ours: str,
     bars: dict[str, float],
     budget: float | None = None,
+    unreached: Container[str] = (),
 ) -> list[Figure]:
     """Time `ours` against every other candidate; `bars` are the largest allowed ratios."""
 
     def satisfied(best: dict[str, float]) -> bool:
-        return all(best[ours] <= bar * best[name] for name, bar in bars.items() if name in best)
+        return all(
+            best[ours] <= bar * best[name]
+            for name, bar in bars.items()
+            if name in best and name not in unreached
+        )
 
     if budget is None:
         budget = BUDGET_SECONDS if bars else BUDGET_WITHOUT_BARS

@@ -17,6 +17,7 @@ LLVM vectorises the loops here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def ranking_loss(Z: Array, P: Array, row_loss: Array) -> None:
         the number of threads.
     """
     sizes = check_arrays("Z[n,q] P[n,q] -> row_loss[n]", Z, P, row_loss)
-    launch(_loss_rows, sizes["n"], _row_cost(sizes["q"]), Z, P, _bits(P), row_loss)
+    _launch(_loss_rows, sizes, Z, P, row_loss)
 
 
 def ranking_score_gradient(Z: Array, P: Array, grad: Array) -> None:
@@ -74,7 +75,7 @@ def ranking_score_gradient(Z: Array, P: Array, grad: Array) -> None:
         Receives dL/dZ.
     """
     sizes = check_arrays("Z[n,q] P[n,q] -> grad[n,q]", Z, P, grad)
-    launch(_score_gradient_rows, sizes["n"], _row_cost(sizes["q"]), Z, P, _bits(P), grad)
+    _launch(_score_gradient_rows, sizes, Z, P, grad)
 
 
 def ranking_confidence_gradient(Z: Array, P: Array, grad: Array) -> None:
@@ -88,7 +89,7 @@ def ranking_confidence_gradient(Z: Array, P: Array, grad: Array) -> None:
         Receives dL/dP.
     """
     sizes = check_arrays("Z[n,q] P[n,q] -> grad[n,q]", Z, P, grad)
-    launch(_confidence_gradient_rows, sizes["n"], _row_cost(sizes["q"]), Z, P, _bits(P), grad)
+    _launch(_confidence_gradient_rows, sizes, Z, P, grad)
 
 
 def ranking_gradients(
@@ -113,27 +114,19 @@ def ranking_gradients(
         score_grad,
         confidence_grad,
     )
-    launch(
-        _gradients_rows,
-        sizes["n"],
-        _row_cost(sizes["q"]),
-        Z,
-        P,
-        _bits(P),
-        row_loss,
-        score_grad,
-        confidence_grad,
-    )
+    _launch(_gradients_rows, sizes, Z, P, row_loss, score_grad, confidence_grad)
 
 
-def _bits(P: Array) -> Array:
-    """Look at the numbers as integers, which test for zero eight at a time."""
-    return P.view(np.int64 if P.dtype == np.float64 else np.int32)
-
-
-def _row_cost(q: int) -> int:
+def _launch(
+    kernel: Callable[..., None], sizes: dict[str, int], Z: Array, P: Array, *outputs: Array
+) -> None:
+    n, q = sizes["n"], sizes["q"]
+    if q == 0:
+        raise ValueError(f"Z must have at least one column, got shape {Z.shape}")
+    # As integers, confidences are tested for zero eight at a time.
+    P_bits = P.view(np.int64 if P.dtype == np.float64 else np.int32)
     # About two labels per row have confidence, and a pair takes a few operations.
-    return 8 * q
+    launch(kernel, n, 8 * q, Z, P, P_bits, *outputs)
 
 
 @kernel
@@ -277,7 +270,7 @@ def _find_support(i: int, P: Array, P_bits: Array, support: Array) -> int:
 @inline_helper
 def _is_wide(i: int, Z: Array) -> bool:
     """Whether the difference of two scores of the row may be out of reach."""
-    half = reach(Z[i, 0]) / 2
+    half = reach(Z.dtype.type(0)) / 2
     n_large = 0
     for k in range(Z.shape[1]):
         n_large += abs(Z[i, k]) >= half

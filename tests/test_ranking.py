@@ -692,3 +692,13 @@ def test_outputs_must_be_writable_memory_of_their_own(name, argument):
         shared = array[1, :3] if argument == "row_loss" else array
         with pytest.raises(ValueError, match=r"^\w+ is written to, but it shares memory with \w+"):
             function(**{**arguments, argument: shared})
+
+
+@pytest.mark.parametrize("name", ranking.__all__)
+def test_there_must_be_a_label(name):
+    n, q = 3, 0
+    shapes = {"row_loss": (n,)}
+    arguments = inspect.signature(getattr(ranking, name)).parameters
+    arrays = [np.empty(shapes.get(argument, (n, q))) for argument in arguments]
+    with pytest.raises(ValueError, match=r"^Z must have at least one column, got shape \(3, 0\)"):
+        getattr(ranking, name)(*arrays)
