@@ -32,10 +32,10 @@ BARS = {
     (FUSED, SOCCER): {ALONE: 1.5},
     (FUSED, FG_NET): {ALONE: 1.5},
 }
-# Opponents whose bars are not met. The C code does what the kernels do, pair by pair, at the same
-# rate; what it saves is the work around the loops: the row's end, the search for the support,
-# scaling. Its own fused pass costs 1.8 times its score gradient, because the logarithm takes
-# longer than an exponential that is left as a fraction.
+# Opponents whose bars are not met. The C code evaluates the same functions; by hand it also does
+# without the work around the loops: a scalar remainder, separate passes over the row to look for
+# large scores and to scale. Its own fused pass takes 1.8 times as long as its score gradient,
+# because a logarithm costs more than an exponential that is left as a fraction.
 UNREACHED = {
     (SCORE, YAHOO): {TUNED},
     (SCORE, SOCCER): {TUNED},

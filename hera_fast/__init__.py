@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hera_fast import kernels
+from hera_fast import kernels, svd, threads
 from hera_fast._version import __version__
 
-__all__ = ["__version__", "kernels"]
+__all__ = ["__version__", "kernels", "svd", "threads"]

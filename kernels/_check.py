@@ -116,14 +116,27 @@ def check_arrays(specification: str, *arrays: np.ndarray[Any, Any]) -> dict[str,
     return sizes
 
 
-def check_number(name: str, value: float, *, positive: bool) -> float:
-    """Return `value` if it is finite and above zero, or not below it unless `positive`."""
+def check_number(
+    name: str, value: float, *, positive: bool, dtype: np.dtype[Any] = _FLOATS[0]
+) -> Any:
+    """Return `value` in the dtype if it is finite there and positive, or not below zero.
+
+    What is positive must also have a finite inverse.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-    if not (0 < value < np.inf or (value == 0 and not positive)):
-        kind = "a positive" if positive else "a non-negative"
-        raise ValueError(f"{name} must be {kind} finite number, got {value}")
-    return float(value)
+    smallest, largest = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+    if not (smallest <= value <= largest or (value == 0 and not positive)):
+        kind = "positive" if positive else "non-negative"
+        raise ValueError(
+            f"{name} must be a {kind} finite number within the range of {dtype}, got {value}"
+        )
+    return dtype.type(value)
+
+
+def candidate_bytes(Y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Look at bool as uint8, so that nothing is compiled once more for it."""
+    return Y.view(np.uint8) if Y.dtype == np.bool_ else Y
 
 
 def _first_float(arguments: tuple[_Argument, ...]) -> str:

@@ -1,8 +1,8 @@
 """Small compiled functions that kernels of several modules share.
 
-Numba's cache of a kernel does not notice edits in this file. Every module that imports from here
-therefore carries this file's digest, and a test compares it: after an edit, updating the digest
-changes the importing files too, and with them their cache.
+Numba's cache of a kernel does not notice edits in this file, nor in `_jit`. Every module with
+compiled functions therefore carries the digest of both, and a test compares it: after an edit,
+updating the digests changes those modules too, and with them their cache.
 """
 
 from __future__ import annotations
@@ -11,7 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from hera_fast.kernels._jit import ordered_helper
+from hera_fast.kernels._jit import helper, ordered_helper
+
+
+@helper
+def list_candidates(i: int, Y: Any, labels: Any) -> Any:
+    """Write the candidates of a row to the front of `labels` and return their number."""
+    n_labels = 0
+    for k in range(Y.shape[1]):
+        labels[n_labels] = k
+        n_labels += Y[i, k] != 0
+    return n_labels
+
+
+@helper
+def all_finite(i: int, values: Any, labels: Any, n_labels: int) -> Any:
+    """Whether a row holds neither NaN nor infinity at the labels."""
+    finite = True
+    for c in range(n_labels):
+        finite &= np.isfinite(values[i, labels[c]])
+    return finite
 
 
 @ordered_helper

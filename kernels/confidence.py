@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hera_fast.kernels._check import check_arrays, check_number
-from hera_fast.kernels._inline import log_argument, two_artanh
+from hera_fast.kernels._check import candidate_bytes, check_arrays, check_number
+from hera_fast.kernels._inline import all_finite, list_candidates, log_argument, two_artanh
 from hera_fast.kernels._jit import helper, kernel
 from hera_fast.kernels._launch import launch
 
@@ -16,7 +16,7 @@ __all__ = ["confidence_step"]
 
 _Array = np.ndarray[Any, Any]
 
-INLINE_DIGEST = "66a8856cb7f5ab81"  # see _inline
+SHARED_DIGEST = "7c4308b8ca9bf5dd"  # see _inline
 
 
 def confidence_step(Z: _Array, G: _Array, Y: _Array, curvature: float, P: _Array) -> None:
@@ -31,7 +31,8 @@ def confidence_step(Z: _Array, G: _Array, Y: _Array, curvature: float, P: _Array
     Z : ndarray of shape (n, q)
         Scores.
     G : ndarray of shape (n, q)
-        Linear part; read at the candidates only.
+        Linear part; read at the candidates only. NaN or infinity there or in the scores of a row
+        with several candidates makes its confidences NaN.
     Y : ndarray of shape (n, q)
         Non-zero marks a candidate. Floating, bool or uint8.
     curvature : float
@@ -41,7 +42,9 @@ def confidence_step(Z: _Array, G: _Array, Y: _Array, curvature: float, P: _Array
     """
     sizes = check_arrays("Z[n,q] G[n,q] Y[n,q]:candidates -> P[n,q]", Z, G, Y, P)
     curvature = check_number("curvature", curvature, positive=True)
-    launch(_confidence_step_rows, sizes["n"], 8 * sizes["q"], Z, G, Y, curvature, P)
+    launch(
+        _confidence_step_rows, sizes["n"], 8 * sizes["q"], Z, G, candidate_bytes(Y), curvature, P
+    )
 
 
 @kernel
@@ -58,7 +61,11 @@ def _confidence_step_rows(
     factor = np.empty((2, 2), np.float64)
     for i in range(start, stop):
         P[i, :] = 0
-        n_labels = _candidates(Y[i], labels)
+        n_labels = list_candidates(i, Y, labels)
+        if n_labels > 1 and not (all_finite(i, G, labels, n_labels) and np.isfinite(Z[i]).all()):
+            for c in range(n_labels):
+                P[i, labels[c]] = np.nan
+            continue
         if n_labels > 1:
             n_labels = _possible_labels(G[i], labels, n_labels, curvature, gains)
         if n_labels == 1:
@@ -71,16 +78,6 @@ def _confidence_step_rows(
             _simplex_qp(H, gains, n_labels, factor, work[3], work[4], free, is_free, p)
             for c in range(n_labels):
                 P[i, labels[c]] = p[c]
-
-
-@helper
-def _candidates(y: Any, labels: Any) -> Any:
-    """Write the candidates of a row to the front of `labels` and return their number."""
-    n_labels = 0
-    for k in range(y.shape[0]):
-        labels[n_labels] = k
-        n_labels += y[k] != 0
-    return n_labels
 
 
 @helper
@@ -122,8 +119,8 @@ def _hessian(z: Any, labels: Any, n_labels: int, curvature: float, losses: Any, 
             H[a, b] = -scale * losses[labels[b]]
         H[a, a] = scale * total + curvature
         largest = max(largest, H[a, a])
-    # Below this the matrix is singular up to rounding. The error is far below the accuracy
-    # promised for the solution.
+    # Below this the matrix is singular up to rounding, and the solution hardly determined. What
+    # is found instead violates the conditions of optimality by 1e-12 at most.
     for a in range(n_labels):
         H[a, a] += max(1e-12 * largest - curvature, 0.0)
 
@@ -132,7 +129,8 @@ def _hessian(z: Any, labels: Any, n_labels: int, curvature: float, losses: Any, 
 def _pair_losses(z: Any, q: int, j: int, losses: Any) -> None:
     """``losses[k] = log(1 + exp(-(z_j - z_k)^2))`` for every label k.
 
-    In two loops: one would need more constants than there are registers.
+    In two loops: in one, the chain of operations would be longer than what a processor keeps in
+    flight.
     """
     center = np.float64(z[j])
     for k in range(q):

@@ -44,7 +44,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-INLINE_DIGEST = "66a8856cb7f5ab81"  # see _inline
+SHARED_DIGEST = "7c4308b8ca9bf5dd"  # see _inline
 
 
 def ranking_loss(Z: Array, P: Array, row_loss: Array) -> None:
@@ -132,7 +132,7 @@ def _launch(
 @kernel
 def _loss_rows(start: int, stop: int, Z: Array, P: Array, P_bits: Array, row_loss: Array) -> None:
     q = Z.shape[1]
-    support = np.empty(q + 1, np.int64)
+    support = np.empty(q, np.int64)
     y = np.empty(q, Z.dtype)
     outside = np.empty(q, Z.dtype)
     scale = 1.0 / q**2
@@ -160,7 +160,7 @@ def _score_gradient_rows(
     start: int, stop: int, Z: Array, P: Array, P_bits: Array, grad: Array
 ) -> None:
     q = Z.shape[1]
-    support = np.empty(q + 1, np.int64)
+    support = np.empty(q, np.int64)
     own = np.empty(q, Z.dtype)
     scale = Z.dtype.type(4.0 / q**2)
     for i in range(start, stop):
@@ -181,7 +181,7 @@ def _confidence_gradient_rows(
     start: int, stop: int, Z: Array, P: Array, P_bits: Array, grad: Array
 ) -> None:
     q = Z.shape[1]
-    support = np.empty(q + 1, np.int64)
+    support = np.empty(q, np.int64)
     own = np.empty(q, Z.dtype)
     y = np.empty(q, Z.dtype)
     scale = Z.dtype.type(4.0 / q**2)
@@ -211,7 +211,7 @@ def _gradients_rows(
     confidence_grad: Array,
 ) -> None:
     q = Z.shape[1]
-    support = np.empty(q + 1, np.int64)
+    support = np.empty(q, np.int64)
     own_score = np.empty(q, Z.dtype)
     own_confidence = np.empty(q, Z.dtype)
     y = np.empty(q, Z.dtype)
@@ -220,8 +220,7 @@ def _gradients_rows(
     for i in range(start, stop):
         m = _find_support(i, P, P_bits, support)
         if 2 * m > q:
-            _dense_score(i, Z, P, scale, score_grad)
-            row_loss[i] = _dense_confidence(i, Z, P, scale, confidence_grad)
+            row_loss[i] = _dense_gradients(i, Z, P, scale, score_grad, confidence_grad)
             continue
         wide = _is_wide(i, Z)
         _mark_outside(i, P, outside)
@@ -352,8 +351,8 @@ def _score_pairs_and_log_arguments(
 def _log_arguments(i: int, j: int, wide: bool, Z: Array, y: Array) -> None:
     """Fill y with log(1 + exp(-d^2)) = 2 artanh(y_k), for every label k.
 
-    In a loop of its own: together with the logarithm it needs more constants than there are
-    registers.
+    In a loop of its own: together with the logarithm the chain of operations would be longer than
+    what a processor keeps in flight.
     """
     zj = Z[i, j]
     for k in range(Z.shape[1]):
@@ -416,19 +415,42 @@ def _dense_score(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
 
 
 @inline_helper
-def _dense_confidence(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> Any:
-    """Gradient in the confidences from every pair once; return the loss."""
-    loss = 0.0
+def _dense_confidence(i: int, Z: Array, P: Array, scale: Any, grad: Array) -> None:
+    """Gradient in the confidences from every pair once."""
     for j in range(Z.shape[1]):
         total = Z.dtype.type(0)
-        share = Z.dtype.type(0)
         for k in range(j):
-            weight = P[i, j] - P[i, k]
-            t = scale * weight * pair_loss(Z[i, j] - Z[i, k])
+            t = scale * (P[i, j] - P[i, k]) * pair_loss(Z[i, j] - Z[i, k])
             total += t
-            share += t * weight
             grad[i, k] -= t
         grad[i, j] = total
+
+
+@inline_helper
+def _dense_gradients(
+    i: int, Z: Array, P: Array, scale: Any, score_grad: Array, confidence_grad: Array
+) -> Any:
+    """Both gradients from every pair once; return the loss."""
+    loss = 0.0
+    for j in range(Z.shape[1]):
+        score = Z.dtype.type(0)
+        confidence = Z.dtype.type(0)
+        share = Z.dtype.type(0)
+        for k in range(j):
+            difference = Z[i, j] - Z[i, k]
+            d = near_or_zero(difference)
+            x, denominator = exponential(d)
+            x = zero_if_far(difference, x)
+            weight = P[i, j] - P[i, k]
+            t = scale * weight * two_artanh(x / (denominator + denominator + x))
+            confidence += t
+            share += t * weight
+            confidence_grad[i, k] -= t
+            t = scale * weight * weight * d * x / (denominator + x)
+            score += t
+            score_grad[i, k] += t
+        confidence_grad[i, j] = confidence
+        score_grad[i, j] = -score
         loss += share
     return loss / 2
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from hera_fast.kernels._check import check_arrays
+from hera_fast.kernels._check import candidate_bytes, check_arrays
+from hera_fast.kernels._inline import all_finite, list_candidates
 from hera_fast.kernels._jit import helper, kernel, ordered_helper
 from hera_fast.kernels._launch import launch
 
 __all__ = ["project_simplex"]
+
+SHARED_DIGEST = "7c4308b8ca9bf5dd"  # see _inline
 
 
 def project_simplex(
@@ -24,14 +27,15 @@ def project_simplex(
     Parameters
     ----------
     V : ndarray of shape (n, q)
-        Finite values; those outside the candidates are not read.
+        Those outside the candidates are not read. With NaN or infinity among
+        several candidates, these become NaN.
     Y : ndarray of shape (n, q)
         Non-zero marks a candidate. Floating, bool or uint8.
     out : ndarray of shape (n, q)
         Overwritten. A row without candidates becomes zero.
     """
     sizes = check_arrays("V[n,q] Y[n,q]:candidates -> out[n,q]", V, Y, out)
-    launch(_project_simplex_rows, sizes["n"], 2 * sizes["q"], V, Y, out)
+    launch(_project_simplex_rows, sizes["n"], 2 * sizes["q"], V, candidate_bytes(Y), out)
 
 
 @kernel
@@ -41,22 +45,15 @@ def _project_simplex_rows(start: int, stop: int, V: Any, Y: Any, out: Any) -> No
     values = np.empty(q, np.float64)
     for i in range(start, stop):
         out[i, :] = 0
-        n_labels = _candidates(Y[i], labels)
+        n_labels = list_candidates(i, Y, labels)
         if n_labels == 1:
             out[i, labels[0]] = 1
+        elif not all_finite(i, V, labels, n_labels):
+            for c in range(n_labels):
+                out[i, labels[c]] = np.nan
         elif n_labels > 1:
             n_labels = _near_the_top(V[i], labels, n_labels, values)
             _project(labels, values, n_labels, out[i])
-
-
-@helper
-def _candidates(y: Any, labels: Any) -> Any:
-    """Write the candidates of a row to the front of `labels` and return their number."""
-    n_labels = 0
-    for k in range(y.shape[0]):
-        labels[n_labels] = k
-        n_labels += y[k] != 0
-    return n_labels
 
 
 @helper

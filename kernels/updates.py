@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hera_fast.kernels._check import check_arrays, check_number
+from hera_fast.kernels._check import candidate_bytes, check_arrays, check_number
 from hera_fast.kernels._jit import kernel
 from hera_fast.kernels._launch import launch
 
@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 _Array = np.ndarray[Any, Any]
+
+SHARED_DIGEST = "7c4308b8ca9bf5dd"  # see _inline
 
 #: Columns of `row_parts` in :func:`update_multipliers`.
 UPDATE_PARTS = (
@@ -64,7 +66,7 @@ def soft_threshold(V: _Array, threshold: float, out: _Array) -> None:
         Overwritten; an array of its own.
     """
     sizes = check_arrays("V[n,q] -> out[n,q]", V, out)
-    cut = V.dtype.type(check_number("threshold", threshold, positive=False))
+    cut = check_number("threshold", threshold, positive=False, dtype=V.dtype)
     launch(_soft_threshold_rows, sizes["n"], sizes["q"], V, cut, out)
 
 
@@ -93,8 +95,8 @@ def low_rank_target(Y: _Array, P: _Array, M: _Array, penalty: float, out: _Array
         Overwritten.
     """
     sizes = check_arrays("Y[n,q]:candidates P[n,q] M[n,q] -> out[n,q]", Y, P, M, out)
-    step = P.dtype.type(1 / check_number("penalty", penalty, positive=True))
-    launch(_low_rank_target_rows, sizes["n"], sizes["q"], Y, P, M, step, out)
+    step = 1 / check_number("penalty", penalty, positive=True, dtype=P.dtype)
+    launch(_low_rank_target_rows, sizes["n"], sizes["q"], candidate_bytes(Y), P, M, step, out)
 
 
 @kernel
@@ -142,8 +144,8 @@ def update_multipliers(
         *(Y, P, Z, low_rank, E, M, row_parts),
     )
     _check_parts(row_parts, UPDATE_PARTS)
-    step = P.dtype.type(check_number("penalty", penalty, positive=True))
-    arguments = (Y, P, Z, low_rank, step, E, M, row_parts)
+    step = check_number("penalty", penalty, positive=True, dtype=P.dtype)
+    arguments = (candidate_bytes(Y), P, Z, low_rank, step, E, M, row_parts)
     launch(_update_multipliers_rows, sizes["n"], 4 * sizes["q"], *arguments)
 
 
@@ -236,11 +238,11 @@ def update_multipliers_paper(
         *(Y, P, Z, low_rank, E, J, M, N, row_parts),
     )
     _check_parts(row_parts, PAPER_UPDATE_PARTS)
-    number = P.dtype.type
-    step = number(check_number("penalty", penalty, positive=True))
-    split_step = number(check_number("split_penalty", split_penalty, positive=True))
-    cut = number(check_number("sparsity", sparsity, positive=False))
-    arguments = (Y, P, Z, low_rank, step, split_step, cut, E, J, M, N, row_parts)
+    step = check_number("penalty", penalty, positive=True, dtype=P.dtype)
+    split_step = check_number("split_penalty", split_penalty, positive=True, dtype=P.dtype)
+    cut = check_number("sparsity", sparsity, positive=False, dtype=P.dtype)
+    penalties = (step, split_step, cut)
+    arguments = (candidate_bytes(Y), P, Z, low_rank, *penalties, E, J, M, N, row_parts)
     launch(_update_multipliers_paper_rows, sizes["n"], 6 * sizes["q"], *arguments)
 
 

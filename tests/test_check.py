@@ -200,13 +200,13 @@ def test_wrong_number_of_arrays():
 @pytest.mark.parametrize("value", [1, 0.5, np.float32(2), np.int64(3)])
 def test_good_numbers(value):
     number = check_number("step", value, positive=True)
-    assert type(number) is float
+    assert type(number) is np.float64
     assert number == value
 
 
 def test_zero_unless_positive():
     assert check_number("step", 0, positive=False) == 0
-    with pytest.raises(ValueError, match=r"^step must be a positive finite number, got 0"):
+    with pytest.raises(ValueError, match=r"^step must be a positive finite number .*, got 0"):
         check_number("step", 0, positive=True)
 
 
@@ -221,3 +221,17 @@ def test_bad_numbers(value, positive):
 def test_not_numbers(value):
     with pytest.raises(TypeError, match=r"^step must be a number, got"):
         check_number("step", value, positive=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(1e-40, "float32"), (1e39, "float32"), (1e-320, "float64"), (10**400, "float64")],
+    ids=["small", "large", "subnormal", "integer"],,
+)
+def test_a_number_must_fit_the_dtype(value, dtype):
+    with pytest.raises(ValueError, match=rf"^step must be a positive finite number .* {dtype}"):
+        check_number("step", value, positive=True, dtype=np.dtype(dtype))
+
+
+def test_a_number_gets_the_dtype():
+    assert check_number("step", 0.5, positive=True, dtype=np.dtype("float32")).dtype == "float32"

@@ -127,7 +127,7 @@ def test_every_label_may_be_a_candidate(curvature, spread):
         assert abs(math.fsum(p) - 1) <= 1e-14
 
 
-@given(problems(12, st.just(np.float64), st.sampled_from([5e-324, 1e-300, 1e-100, 1e-30, 1e-15])))
+@given(problems(12, st.just(np.float64), st.sampled_from([2.3e-308, 1e-300, 1e-100, 1e-30, 1e-15])))
 def test_vanishing_curvature_is_no_trouble(problem):
     Z, G, Y, curvature = problem
     for z, g, y, p in zip(Z, G, Y, solved(Z, G, Y, curvature), strict=True):
@@ -259,3 +259,15 @@ def test_bad_arguments_are_named():
     for curvature in (0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match=r"^curvature must be a positive"):
             confidence_step(Z, G, Y, curvature, P)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_shows(bad):
+    Z = np.zeros((4, 3))
+    G = np.zeros((4, 3))
+    Y = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]], dtype=bool)
+    Z[0, 2] = G[1, 0] = G[2, 2] = G[3, 0] = bad
+    P = np.empty_like(Z)
+    confidence_step(Z, G, Y, 1.0, P)
+    unknown = [np.nan, np.nan, 0]
+    np.testing.assert_array_equal(P, [unknown, unknown, [0.5, 0.5, 0], [1, 0, 0]])

@@ -167,3 +167,12 @@ def test_bad_arguments_are_named():
         project_simplex(np.asfortranarray(V), Y, out)
     with pytest.raises(ValueError, match=r"^out is written to, but it shares memory with V"):
         project_simplex(V, Y, V)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_shows(bad):
+    V = np.array([[0.1, bad, 0.3], [bad, bad, 0.3], [0.2, 0.5, bad]])
+    Y = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]], dtype=bool)
+    out = np.empty_like(V)
+    project_simplex(V, Y, out)
+    np.testing.assert_array_equal(out, [[np.nan, np.nan, 0], [1, 0, 0], [0.35, 0.65, 0]])
