@@ -5,13 +5,14 @@ values s exceed the threshold t. Then E = A V diag(1 - t/s) V', so neither the l
 vectors nor anything else of the size of A is formed.
 
 All but ``"full"`` start from the Gram matrix G = A'A. Its rounding errors are of the size of
-eps s_max^2, which costs E the relative accuracy eps s_max / s for the smallest s it keeps. Where
-that is not good enough, a second Gram matrix, of A in the basis found so far, restores full
-accuracy.
+eps s_max^2, which costs E the relative accuracy eps s_max / s for the smallest s it keeps, and
+hides on which side of t an s lies whose square is that close to t^2. Where that is not good
+enough, a second Gram matrix, of A in the basis found so far, restores full accuracy.
 
 The methods for few singular values do not guess how many there are: by Sylvester's law of inertia
 a factorisation G - t^2 I = L D L' has exactly as many positive eigenvalues in D as there are
-singular values above t. What they return is complete when that many were found, and accurate when
+singular values above t. They count from a little below t, so that values too close to t are among
+those they look at. What they return is complete when that many were found, and accurate when
 the residuals are small: thresholding is non-expansive, so the Frobenius norm of the residuals
 A'u - s v bounds the error of E, whatever the gaps in the spectrum.
 
@@ -22,6 +23,7 @@ the result does not either.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from numbers import Real
 from typing import Any
@@ -65,6 +67,16 @@ _EXTENSIONS = 20
 _svds_lock = threading.Lock()
 
 
+def _renew_lock() -> None:
+    """In a forked child, the thread that held the lock does not exist."""
+    global _svds_lock
+    _svds_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 def singular_value_threshold(
     A: _Array,
     threshold: float,
@@ -95,7 +107,8 @@ def singular_value_threshold(
         and turn to ``"gram"`` when there are many or when not all are found. Beside rounding,
         their error is at most 1e-11 of the norm of E, or 1e-7 in single precision. ``"gram"``
         takes a second pass over A when it keeps a singular value that is small against the
-        largest one.
+        largest one, or when one is so close to the threshold that the first pass does not tell
+        on which side it is.
     out : ndarray of shape (n, q), optional
         C-contiguous, of the dtype of A, not overlapping A; receives E.
     random_state : int, RandomState instance or None, default=None
@@ -235,18 +248,22 @@ def _decompose(
     All above the threshold are there; of those below there may be some, all or none.
     """
     n, q = tall.shape
-    norm = math.sqrt(np.trace(gram))
-    if threshold >= norm:
+    trace = float(np.trace(gram))
+    if threshold >= math.sqrt(trace):
         return np.empty(0), np.empty((q, 0))
+    # Errors of n terms add up like a random walk. The bound is generous, as only a square that
+    # is this close to the one of the threshold costs time.
+    noise = 4 * _EPS * math.sqrt(n) * trace
     # Otherwise rounding decides what exceeds the threshold.
-    countable = threshold > 1e-6 * norm
+    countable = threshold * threshold > max(1e-12 * trace, 2 * noise)
     few = None
     if countable and method != "gram" and (method != "auto" or q >= _AUTO_SIZE):
-        few = _few_eigenpairs(gram, threshold, _TOLERANCE[tall.dtype], method, random)
+        few = _few_eigenpairs(gram, threshold, noise, _TOLERANCE[tall.dtype], method, random)
     squares, vectors = np.linalg.eigh(gram) if few is None else few
     values = np.sqrt(np.maximum(squares, 0))
     smallest = values.min(initial=np.inf, where=values > threshold)
-    if countable and smallest >= _TRUSTED[tall.dtype] * values.max(initial=0):
+    decided = countable and bool((np.abs(squares - threshold * threshold) > noise).all())
+    if decided and smallest >= _TRUSTED[tall.dtype] * values.max(initial=0):
         return values, vectors
     # With nearly as many columns as rows, LAPACK costs less than a second pass.
     return _refined(tall, gram) if n >= 2 * q else _full(tall)
@@ -267,11 +284,20 @@ def _refined(tall: _Array, gram: _Array) -> tuple[_Array, _Array]:
 
 
 def _few_eigenpairs(
-    gram: _Array, threshold: float, tolerance: float, method: str, random: np.random.RandomState
+    gram: _Array,
+    threshold: float,
+    noise: float,
+    tolerance: float,
+    method: str,
+    random: np.random.RandomState,
 ) -> tuple[_Array, _Array] | None:
-    """Eigenpairs of the Gram matrix above threshold^2; None when there are too many of them."""
+    """Eigenpairs of the Gram matrix above threshold^2 - noise.
+
+    None when there are too many of them.
+    """
     q = len(gram)
-    count = _count_above(gram, threshold * threshold + 4 * _EPS * float(np.linalg.norm(gram)))
+    lowest = threshold * threshold - noise
+    count = _count_above(gram, lowest)
     if count == 0:
         return np.empty(0), np.empty((q, 0))
     if _BLOCKS * (count + _OVERSAMPLING) > q or (method == "auto" and count > _AUTO_SHARE * q):
@@ -279,7 +305,7 @@ def _few_eigenpairs(
     start = None if method == "randomized" else _svds_vectors(gram, count, random)
     if start is None:
         start = random.standard_normal((q, count + _OVERSAMPLING))
-    return _grow(gram, start, count, threshold, tolerance, random)
+    return _grow(gram, start, count, threshold, lowest, tolerance, random)
 
 
 def _count_above(gram: _Array, shift: float) -> int:
@@ -315,10 +341,11 @@ def _grow(
     start: _Array,
     count: int,
     threshold: float,
+    lowest: float,
     tolerance: float,
     random: np.random.RandomState,
 ) -> tuple[_Array, _Array] | None:
-    """Grow a Krylov subspace until it holds `count` eigenvectors of the Gram matrix.
+    """Grow a Krylov subspace until it holds the `count` eigenpairs of G above `lowest`.
 
     None when that takes too large a subspace.
     """
@@ -332,8 +359,9 @@ def _grow(
         rotation = rotation[:, : max((_BLOCKS - 1) * block, len(gram) // 10)]
         basis, image = basis @ rotation, image @ rotation
         residuals = image[:, :block] - basis[:, :block] * squares[:block]
-        if _complete(squares[:count], basis[:, :count], residuals[:, :count], threshold, tolerance):
-            return squares[:count], basis[:, :count]
+        found = squares[:count], basis[:, :count]
+        if found[0][-1] > lowest and _accurate(*found, residuals[:, :count], threshold, tolerance):
+            return found
         lengths = np.linalg.norm(residuals, axis=0)
         # Where the subspace is invariant, only a new direction can help.
         idle = lengths <= _EPS * squares[0]
@@ -346,18 +374,16 @@ def _grow(
     return None
 
 
-def _complete(
+def _accurate(
     squares: _Array, vectors: _Array, residuals: _Array, threshold: float, tolerance: float
 ) -> bool:
-    """Whether all these pairs lie above the threshold and give an accurate E."""
-    if squares[-1] <= threshold * threshold:
-        return False
+    """Whether these pairs give an accurate E."""
     values = np.sqrt(squares)
     error = np.linalg.norm(residuals / values)
     rounding = 16 * _EPS * values[0] ** 2 / values[-1]
-    allowed = max(tolerance * np.linalg.norm(values - threshold), rounding)
+    size = np.linalg.norm(np.maximum(values - threshold, 0))
     skew = np.linalg.norm(vectors.T @ vectors - np.eye(len(values)))
-    return bool(error <= allowed and skew <= tolerance)
+    return bool(error <= max(tolerance * size, rounding) and skew <= tolerance)
 
 
 def _shrink(tall: _Array, vectors: _Array, weights: _Array, out: _Array) -> None:

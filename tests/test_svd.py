@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -439,8 +442,8 @@ def test_an_exactly_invariant_start_that_misses_a_value(monkeypatch):
 def test_copies_of_a_vector_do_not_count():
     vectors = np.eye(5)[:, [0, 0]]
     squares, residuals = np.array([4.0, 4.0]), np.zeros((5, 2))
-    assert not svd_module._complete(squares, vectors, residuals, 1.0, 1e-12)
-    assert svd_module._complete(squares, np.eye(5)[:, :2], residuals, 1.0, 1e-12)
+    assert not svd_module._accurate(squares, vectors, residuals, 1.0, 1e-12)
+    assert svd_module._accurate(squares, np.eye(5)[:, :2], residuals, 1.0, 1e-12)
 
 
 @every_method
@@ -449,6 +452,37 @@ def test_values_that_the_gram_matrix_does_not_show(method):
     values = np.r_[1.0, np.full(10, 2e-8), np.zeros(89)]
     A = with_spectrum(values, 150, 100)
     assert_right(A, 1e-8, method)
+
+
+@every_method
+@both_dtypes
+@pytest.mark.parametrize("shape", [(600, 120), (120, 600), (150, 120), (600, 510)])
+@pytest.mark.parametrize(
+    ("threshold", "distance"),
+    [
+        (1e-5, 3e-6),
+        (1e-5, -3e-6),
+        (1e-4, 3e-8),
+        (1e-4, -3e-8),
+        (1e-3, 3e-10),
+        (1e-2, 1e-11),
+        (0.1, 3e-14),
+        (0.1, -3e-14),
+    ],
+)
+def test_values_closer_to_the_threshold_than_the_gram_matrix_shows(
+    method, dtype, shape, threshold, distance
+):
+    values = np.r_[1.0, 0.5, np.full(10, threshold), np.full(min(shape) - 12, 0.1 * threshold)]
+    A = with_spectrum(values, *shape, dtype)
+    # Rounding has moved the values, so the threshold is put beside them.
+    middle = linalg.svdvals(A.astype(np.float64))[2:12]
+    threshold = (middle.min() if distance > 0 else middle.max()) / (1 + distance)
+    E, rank = singular_value_threshold(A, threshold, method)
+    expected, expected_rank = reference(A, threshold)
+    assert rank == expected_rank == (12 if distance > 0 else 2)
+    allowed = 1e-14 if dtype == np.float64 else 2e-6
+    assert np.linalg.norm(E - expected) <= allowed * np.linalg.norm(expected)
 
 
 @iterative_method
@@ -528,6 +562,45 @@ def test_many_python_threads(method):
     with ThreadPoolExecutor(8) as pool:
         for results in pool.map(call, range(8)):
             assert all((expected == E).all() for E in results)
+
+
+FORK_WHILE_ANOTHER_THREAD_ITERATES = """
+import os, signal, threading
+import numpy as np
+import hera_fast.svd as svd
+
+entered, leave = threading.Event(), threading.Event()
+
+def hold():
+    with svd._svds_lock:
+        entered.set()
+        leave.wait()
+
+other = threading.Thread(target=hold)
+other.start()
+entered.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    _, rank = svd.singular_value_threshold(np.diag(np.arange(100.0)), 96.5, "truncated")
+    os._exit(rank)
+_, status = os.waitpid(child, 0)
+leave.set()
+other.join()
+assert os.waitstatus_to_exitcode(status) == 3
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_fork_while_another_thread_iterates():
+    completed = subprocess.run(
+        [sys.executable, "-c", FORK_WHILE_ANOTHER_THREAD_ITERATES],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert completed.returncode == 0, completed.stderr[-3000:]
 
 
 # ---- arguments ---------------------------------------------------------------------------------
