@@ -43,6 +43,8 @@ __all__ = ["nearest_neighbors", "neighbor_similarity", "self_neighbors"]
 
 Array = NDArray[Any]
 
+SHARED_DIGEST = "7c4308b8ca9bf5dd"  # see _inline
+
 # Rows and columns of a tile: large enough for the matrix product, small enough for the cache.
 _QUERY_BLOCK = 768
 _POINT_BLOCK = 512
@@ -56,6 +58,8 @@ _MOST_COLUMNS = 1 << 23
 
 def nearest_neighbors(queries: Array, points: Array, distances: Array, indices: Array) -> None:
     """Find the k nearest points of each query, exactly.
+
+    Every call allocates a packed copy of the points in float32.
 
     Parameters
     ----------
@@ -76,9 +80,9 @@ def nearest_neighbors(queries: Array, points: Array, distances: Array, indices: 
         distances,
         indices,
     )
-    _check_sizes(sizes, sizes["n"], "rows")
     if len(queries) == 0:
         return
+    _check_sizes(sizes, sizes["n"], "rows")
     search = _start_search(queries, points, distances, indices)
     if search.n_kept < len(points):
         _filter_queries(search)
@@ -90,7 +94,7 @@ def self_neighbors(points: Array, distances: Array, indices: Array) -> None:
 
     A row is left out of its own list by its index: other rows equal to it are neighbours at
     distance 0. Each pair of rows is looked at once, which takes little more than half the time
-    of :func:`nearest_neighbors`.
+    of :func:`nearest_neighbors`. Every call allocates two packed copies of the points in float32.
 
     Parameters
     ----------
@@ -104,7 +108,7 @@ def self_neighbors(points: Array, distances: Array, indices: Array) -> None:
     sizes = check_arrays(
         "points[n,d] -> distances[n,k] indices[n,k]:index", points, distances, indices
     )
-    if len(points) == 0:
+    if len(points) == 0 or (len(points) == 1 and sizes["k"] == 0):
         return
     _check_sizes(sizes, sizes["n"] - 1, "other rows")
     search = _start_search(points, points, distances, indices)
@@ -155,6 +159,8 @@ def neighbor_similarity(
             f"got values from {indices.min()} to {indices.max()}"
         )
     row_cost = (sizes["k"] + 1) ** 2 * sizes["d"] // 2
+    # A NumPy integer would be a type of its own to the compiler.
+    order = int(order)
     launch(_similarity_rows, len(queries), row_cost, queries, points, indices, order, similarities)
 
 

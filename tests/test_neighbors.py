@@ -541,7 +541,19 @@ def test_no_queries(dtype):
     none = np.empty((0, 2), dtype)
     assert search(none, points, 3)[0].shape == (0, 3)
     assert search_self(none, 3)[0].shape == (0, 3)
+    # Without queries it does not matter whether the points would be enough.
+    for k in (0, 4):
+        assert search(none, points, k)[0].shape == (0, k)
+        assert search(none, none, k)[0].shape == (0, k)
+        assert search_self(none, k)[0].shape == (0, k)
     assert weights(none, points, np.empty((0, 3), np.int64), 2).shape == (0, 3)
+
+
+@both_dtypes
+def test_a_row_alone_has_no_neighbors(dtype):
+    alone = np.ones((1, 2), dtype)
+    distances, indices = search_self(alone, 0)
+    assert distances.shape == indices.shape == (1, 0)
 
 
 def test_nan_is_nobodys_neighbor_and_no_danger():
@@ -564,6 +576,8 @@ def test_sizes_are_checked():
         search(rows, rows, 0)
     with pytest.raises(ValueError, match=r"distances and indices .* from 1 to 4 .* got 5"):
         search_self(rows, 5)
+    with pytest.raises(ValueError, match=r"distances and indices .* got 0"):
+        search_self(rows, 0)
     with pytest.raises(ValueError, match=r"distances and indices .* got 1"):
         search(rows, rows[:0], 1)
     with pytest.raises(ValueError, match=r"distances and indices .* got 1"):
@@ -592,6 +606,17 @@ def test_arrays_are_checked():
         self_neighbors(np.asfortranarray(rows), distances, indices)
     with pytest.raises(ValueError, match="shares memory with points"):
         self_neighbors(rows, rows, indices)
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_every_integer_type_of_the_order_is_the_same_to_the_compiler():
+    rows = np.random.default_rng(21).normal(size=(5, 2))
+    indices = search_self(rows, 3)[1]
+    expected = weights(rows, rows, indices, 2)
+    n_compiled = len(module._similarity_rows.signatures)
+    for integer in (np.int8, np.uint8, np.int32, np.uint64):
+        np.testing.assert_array_equal(weights(rows, rows, indices, integer(2)), expected)
+    assert len(module._similarity_rows.signatures) == n_compiled
 
 
 def test_order_and_indices_are_checked():
