@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 SOURCES = Path(__file__).parent / "c"
+OUT = Path(__file__).parent.parent / "out" / "bench-c"
 
 # Without -ffast-math in the link step: it would make the whole process flush subnormal numbers.
 OPTIMISED = ("-O3", "-march=native", "-fPIC", "-std=gnu11")
@@ -37,7 +38,7 @@ def cpu_description() -> str:
 
 @cache
 def shared_library(source: str, flags: tuple[str, ...], libraries: tuple[str, ...] = ()) -> Path:
-    """Compile a file of ``bench/c`` into a directory of the system's temporary files."""
+    """Compile a file of ``bench/c`` into a directory of ``out/bench-c``."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise UnavailableError("no C compiler: neither cc nor $CC is there")
@@ -46,10 +47,10 @@ def shared_library(source: str, flags: tuple[str, ...], libraries: tuple[str, ..
     code = "".join(path.read_text() for path in sorted(SOURCES.glob("*.c")))
     key = "\n".join((source, code, *flags, *libraries, version, cpu_description()))
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"hera-fast-bench-{digest}"
+    folder = OUT / digest
     library = folder / f"{Path(source).stem}.so"
     if not library.exists():
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as workplace:
             compiled, linked = f"{workplace}/code.o", f"{workplace}/code.so"
             _run(compiler, *flags, "-c", str(SOURCES / source), "-o", compiled)

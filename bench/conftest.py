@@ -1,25 +1,13 @@
-"""One thread, an honest cache, and the report at the end of a run."""
+"""One thread, and the report at the end of a run."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
-from pathlib import Path
+import pytest
+import ratio
+import report
+from threadpoolctl import threadpool_limits
 
-# Numba's cache does not see edits in other files than the cached function's own.
-_sources = sorted((Path(__file__).parent.parent / "kernels").glob("*.py"))
-_digest = hashlib.sha256(b"".join(source.read_bytes() for source in _sources)).hexdigest()[:16]
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"hera-fast-bench-cache-{_digest}")
-)
-
-import pytest  # noqa: E402
-import ratio  # noqa: E402
-import report  # noqa: E402
-from threadpoolctl import threadpool_limits  # noqa: E402
-
-from hera_fast.threads import threads  # noqa: E402
+from hera_fast.threads import threads
 
 
 def pytest_configure(config):
