@@ -399,9 +399,16 @@ project(0)
 """
 
 
-def run_python(script, **environment):
+PROBE = """
+import numba
+numba.get_num_threads()
+numba.set_num_threads(1)
+"""
+
+
+def python_process(script, **environment):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_NUM_THREADS": "2", **environment}
-    completed = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
         cwd=ROOT,
@@ -410,23 +417,32 @@ def run_python(script, **environment):
         timeout=180,
         check=False,
     )
+
+
+def run_python(script, **environment):
+    completed = python_process(script, **environment)
     assert completed.returncode == 0, completed.stderr[-3000:]
     return completed.stdout
 
 
-layers = pytest.mark.parametrize("layer", ["workqueue", "omp"])
+@pytest.fixture(scope="module", params=["workqueue", "omp", "tbb"])
+def layer(request):
+    """A threading layer of Numba; "omp" and "tbb" need libraries that not every system has."""
+    if python_process(PROBE, NUMBA_THREADING_LAYER=request.param).returncode:
+        pytest.skip(f"Numba cannot load its threading layer {request.param!r} here")
+    return request.param
+
+
 needs_jit = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="too slow without compilation")
 
 
 @needs_jit
-@layers
 def test_eight_python_threads_call_a_kernel(layer):
     run_python(PREAMBLE + CONCURRENT_CALLS, NUMBA_THREADING_LAYER=layer)
 
 
 @needs_jit
 @needs_fork
-@layers
 def test_fork_after_a_kernel_call(layer):
     run_python(PREAMBLE + FORK, NUMBA_THREADING_LAYER=layer)
 
