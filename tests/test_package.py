@@ -167,16 +167,19 @@ def test_wheel(tmp_path):
 
 def tracked_files():
     if shutil.which("git") is None or not (ROOT / ".git").exists():
-        pytest.skip("not a git checkout")
-    listing = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
-    )
+        pytest.skip("not a git checkout, or no git")
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listing.returncode:
+        # For example because the checkout belongs to another user.
+        pytest.skip(f"git does not list the files: {listing.stderr.strip()}")
     return [ROOT / name for name in listing.stdout.split("\0") if name]
 
 
 def test_no_paths_of_one_machine():
-    personal = re.compile(
-        rb"/(?:home|Users|root)/\w|[A-Z]:\\Users|" + re.escape(os.fsencode(ROOT)) + b"/"
-    )
+    patterns = [rb"/(?:home|Users|root)/\w", rb"[A-Z]:\\Users"]
+    # A folder such as /out has nothing personal, and would be found in many files.
+    if len(ROOT.relative_to(ROOT.anchor).parts) >= 2:
+        patterns.append(re.escape(os.fsencode(ROOT)) + b"/")
+    personal = re.compile(b"|".join(patterns))
     files = [path for path in tracked_files() if path.is_file()]
     assert [path for path in files if personal.search(path.read_bytes())] == []
