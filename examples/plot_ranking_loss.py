@@ -1,4 +1,4 @@
-"""What the ranking loss asks for: a picture from two calls of its kernel.
+"""What the ranking loss asks for: a picture from six calls of its kernel.
 
 Three labels with fixed scores. Every point of the triangle is one way of dividing a confidence of
 1 among them; the colour is the ranking loss there, and the arrows point downhill along the
