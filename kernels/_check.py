@@ -126,6 +126,7 @@ def check_number(
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
     smallest, largest = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+    value = value.item() if isinstance(value, np.generic) else value
     if not (smallest <= value <= largest or (value == 0 and not positive)):
         kind = "positive" if positive else "non-negative"
         raise ValueError(

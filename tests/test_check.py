@@ -226,7 +226,7 @@ def test_not_numbers(value):
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [(1e-40, "float32"), (1e39, "float32"), (1e-320, "float64"), (10**400, "float64")],
-    ids=["small", "large", "subnormal", "integer"],,
+    ids=["small", "large", "subnormal", "integer"],
 )
 def test_a_number_must_fit_the_dtype(value, dtype):
     with pytest.raises(ValueError, match=rf"^step must be a positive finite number .* {dtype}"):
