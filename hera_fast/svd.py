@@ -157,7 +157,7 @@ def singular_value_threshold(
         _shrink(tall, vectors[:, kept], 1 - threshold / values[kept], tall_out)
     if exponent:
         np.ldexp(out, -exponent, out=out)
-    noise = _EPS * math.sqrt(len(tall)) * values.max(initial=0)
+    noise = _EPS * len(tall) * values.max(initial=0)
     return out, int(np.count_nonzero(values > max(threshold, noise)))
 
 
