@@ -262,8 +262,12 @@ def _decompose(
     squares, vectors = np.linalg.eigh(gram) if few is None else few
     values = np.sqrt(np.maximum(squares, 0))
     smallest = values.min(initial=np.inf, where=values > threshold)
-    decided = countable and bool((np.abs(squares - threshold * threshold) > noise).all())
-    if decided and smallest >= _TRUSTED[tall.dtype] * values.max(initial=0):
+    trusted = _TRUSTED[tall.dtype] * values.max(initial=0)
+    # With all eigenvectors at hand, a large value at the threshold itself may fall to either side,
+    # as it does with LAPACK: what is left of it is nothing but rounding.
+    tie = bool((np.abs(squares - threshold**2) <= noise).any())
+    decided = not tie or (few is None and threshold >= trusted)
+    if countable and decided and smallest >= trusted:
         return values, vectors
     # With nearly as many columns as rows, LAPACK costs less than a second pass.
     return _refined(tall, gram) if n >= 2 * q else _full(tall)
