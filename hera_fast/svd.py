@@ -263,10 +263,14 @@ def _decompose(
     values = np.sqrt(np.maximum(squares, 0))
     smallest = values.min(initial=np.inf, where=values > threshold)
     trusted = _TRUSTED[tall.dtype] * values.max(initial=0)
-    # With all eigenvectors at hand, a large value at the threshold itself may fall to either side,
-    # as it does with LAPACK: what is left of it is nothing but rounding.
-    tie = bool((np.abs(squares - threshold**2) <= noise).any())
-    decided = not tie or (few is None and threshold >= trusted)
+    distances = np.abs(squares - threshold**2)
+    if few is None and threshold >= 0.01 * values.max(initial=0):
+        # A large value at the threshold itself is as good as below it: what is left of it is
+        # nothing but rounding.
+        values[distances <= 4 * _EPS * squares.max()] = threshold
+        decided = True
+    else:
+        decided = bool((distances > noise).all())
     if countable and decided and smallest >= trusted:
         return values, vectors
     # With nearly as many columns as rows, LAPACK costs less than a second pass.

@@ -726,3 +726,16 @@ def test_out_that_is_read_only_or_shared():
     memory = np.ones(8)
     with pytest.raises(ValueError, match=r"^out shares memory with A"):
         singular_value_threshold(memory[:6].reshape(3, 2), 1.0, out=memory[2:].reshape(3, 2))
+
+
+@pytest.mark.parametrize("keep", [1, 5, 30])
+def test_a_large_value_at_the_threshold_counts_as_below(keep, monkeypatch):
+    def second_pass(*arguments):
+        raise AssertionError("a tie needs no second pass")
+
+    monkeypatch.setattr(svd_module, "_refined", second_pass)
+    A = np.random.default_rng(3).normal(size=(600, 40))
+    U, s, Vt = linalg.svd(A, full_matrices=False)
+    E, rank = singular_value_threshold(A, s[keep], method="gram")
+    assert rank == keep
+    np.testing.assert_allclose(E, (U * np.maximum(s - s[keep], 0)) @ Vt, rtol=0, atol=1e-12)
