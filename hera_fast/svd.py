@@ -264,10 +264,10 @@ def _decompose(
     smallest = values.min(initial=np.inf, where=values > threshold)
     trusted = _TRUSTED[tall.dtype] * values.max(initial=0)
     distances = np.abs(squares - threshold**2)
-    if few is None and threshold >= 0.01 * values.max(initial=0):
+    if few is None and threshold >= 0.02 * values.max(initial=0):
         # A large value at the threshold itself is as good as below it: what is left of it is
         # nothing but rounding.
-        values[distances <= 4 * _EPS * squares.max()] = threshold
+        values[distances <= 16 * _EPS * squares.max()] = threshold
         decided = True
     else:
         decided = bool((distances > noise).all())
