@@ -121,7 +121,8 @@ def singular_value_threshold(
         `out` if it was given. It has the dtype of A.
     rank : int
         The number of singular values above the threshold. Those that cannot be told from zero
-        in double precision do not count.
+        in double precision do not count, nor does ``"gram"`` count large ones that it cannot
+        tell from the threshold.
 
     Raises
     ------

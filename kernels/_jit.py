@@ -4,8 +4,7 @@ A *kernel* works on the rows ``start <= i < stop`` of its arrays, holds no Pytho
 releases the GIL, so that :func:`hera_fast.kernels._launch.launch` can spread row ranges over
 ordinary threads. One thread owns a row and the machine code is the same for every thread count,
 hence the same bits. Numba's own ``parallel=True`` is not used: its ``workqueue`` layer aborts the
-process on concurrent calls, its ``omp`` layer does not survive ``fork``, and it triples the
-compile time.
+process on concurrent calls, and its ``omp`` layer does not survive ``fork``.
 
 Numba's on-disk cache notices edits only in the file of the cached function, so a kernel and the
 helpers it calls must live in one module.

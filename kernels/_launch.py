@@ -21,7 +21,7 @@ import numba
 from threadpoolctl import ThreadpoolController
 
 # A range should keep a thread busy for about this many basic operations: waking a helper costs
-# some 50 microseconds.
+# some 100 microseconds.
 _OPERATIONS_PER_RANGE = 1 << 17
 _RANGES_PER_THREAD = 8
 
