@@ -1,0 +1,401 @@
+"""What the labelled neighbours of a row say about its label.
+
+Queries are taken block by block: the search, the weights of the neighbours and the weighted sum of
+their confidences are done for one block before the next one is looked at, so memory does not grow
+with the number of queries. No block size and no number of threads changes a bit of the result.
+
+Sparse rows are never made dense. Their search follows the one of
+:mod:`hera_fast.kernels.neighbors`: a product gives for each pair a lower and an upper bound of the
+squared distance, which differ by the rounding error the product may have; only the points whose
+lower bound is not above the k-th smallest upper bound are ranked, by their true distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from hera_fast.kernels._check import check_arrays
+from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity
+
+__all__ = ["neighbor_scores"]
+
+_Array = np.ndarray[Any, Any]
+
+# Entries of a temporary array, a few of which exist at a time: 8 MB each, and less for sparse rows,
+# which take several times as much in the course of a calculation.
+_BLOCK_ENTRIES = 1 << 20
+_SPARSE_ENTRIES = 1 << 18
+_DENSE_QUERIES = 8192
+_SPARSE_QUERIES = 128
+_SPARSE_POINTS = 4096
+
+
+def neighbor_scores(
+    queries: Any,
+    points: Any,
+    confidence: _Array,
+    out: _Array,
+    *,
+    n_neighbors: int,
+    neighbor_rank: int | None = None,
+    multiplicity: _Array | None = None,
+    normalize: bool = True,
+) -> None:
+    """Add up the label confidences of each query's nearest points, weighted by similarity.
+
+    The score of query x is the sum over its k nearest points y of ``w_y`` times the confidence
+    of y, with ``w_y = exp(-|x - y|^2 / sigma^2)``. The query and its k neighbours form a group of
+    k + 1 points, and sigma is the mean over the group of the distance from each point to the
+    `neighbor_rank`-th nearest of the others. If sigma is 0, points equal to the query weigh 1 and
+    all others 0.
+
+    Parameters
+    ----------
+    queries : ndarray or CSR matrix of shape (m, d), float32 or float64
+        Finite values.
+    points : ndarray or CSR matrix of shape (n, d)
+        Finite values; of the kind and the dtype of `queries`.
+    confidence : ndarray of shape (n, q)
+        One row per point, of the same dtype.
+    out : ndarray of shape (m, q)
+        Output, of the same dtype.
+    n_neighbors : int
+        k, at least 1. All points are neighbours if there are no more than that.
+    neighbor_rank : int, default=None
+        From 1 on; no more than k counts as k. None means half of k, rounded up: the width then
+        follows the typical distance in the group and is not zero as long as no row occurs in more
+        than half of the group.
+    multiplicity : ndarray of shape (n,), integers, default=None
+        Point j counts as ``multiplicity[j]`` equal points that follow each other, so that a row
+        may occur several times among the k neighbours. None means once.
+    normalize : bool, default=True
+        Whether the weights of each query are divided by their sum. It makes no difference then
+        how far they are below the smallest number of the dtype: only their ratios matter.
+
+    Raises
+    ------
+    TypeError
+        For an argument of the wrong type or dtype.
+    ValueError
+        For a wrong shape or value, or if there is no point that counts.
+
+    Notes
+    -----
+    The nearest points are found exactly, ties going to the lower index. Dense points are packed
+    into a float32 copy; beside it, temporary arrays take some ten megabytes whatever m, n and q,
+    as long as k is below a thousand: a group takes memory and time in the square of its size.
+    Points with multiplicity 0 make a copy of the others necessary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.neighborhood import neighbor_scores
+    >>> points = np.array([[0.0], [1.0], [5.0]])
+    >>> confidence = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> scores = np.empty((2, 2))
+    >>> neighbor_scores(np.array([[0.5], [0.1]]), points, confidence, scores, n_neighbors=2)
+    >>> scores.round(2).tolist()
+    [[0.5, 0.5], [0.92, 0.08]]
+    """
+    _check_positive("n_neighbors", n_neighbors)
+    if neighbor_rank is not None:
+        _check_positive("neighbor_rank", neighbor_rank)
+    is_sparse = _check_rows(queries, points, confidence, out)
+    counts = _check_multiplicity(multiplicity, points.shape[0])
+    if is_sparse:
+        queries, points = _canonical(queries), _canonical(points)
+    labelled = None
+    n_points = points.shape[0]
+    if counts is not None:
+        # More copies than neighbours make no difference, and their sum might overflow.
+        counts = np.minimum(counts, n_neighbors).astype(np.int64)
+        n_points = int(counts.sum())
+        if not counts.all():
+            labelled = np.flatnonzero(counts)
+            points, counts = points[labelled], counts[labelled]
+    if n_points == 0:
+        raise ValueError("points must have at least one row that counts, got none")
+    k = min(int(n_neighbors), n_points)
+    rank = (k + 1) // 2 if neighbor_rank is None else min(int(neighbor_rank), k)
+    search = _search_sparse if is_sparse else _search_dense
+    weigh = _weigh_sparse if is_sparse else _weigh_dense
+    for start, stop in _query_blocks(queries, k):
+        block = queries[start:stop]
+        indices = search(block, points, min(k, points.shape[0]))
+        if counts is not None:
+            indices = _repeat(indices, counts, k)
+        weights = weigh(block, points, indices, rank, normalize)
+        if labelled is not None:
+            indices = labelled[indices]
+        _add_up(weights, indices, confidence, out[start:stop])
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def _check_rows(queries: Any, points: Any, confidence: _Array, out: _Array) -> bool:
+    """Check all arrays and tell whether the rows are sparse."""
+    if not sparse.issparse(queries) and not sparse.issparse(points):
+        check_arrays(
+            "queries[m,d] points[n,d] confidence[n,q] -> out[m,q]",
+            queries,
+            points,
+            confidence,
+            out,
+        )
+        return False
+    check_arrays("confidence[n,q] -> out[m,q]", confidence, out)
+    for name, rows, like in (("queries", queries, out), ("points", points, confidence)):
+        if not sparse.issparse(rows) or rows.format != "csr":
+            kind = f"{rows.format} matrix" if sparse.issparse(rows) else type(rows).__name__
+            raise TypeError(f"{name} must be a CSR matrix if one of them is sparse, got {kind}")
+        if rows.dtype != like.dtype:
+            raise TypeError(f"{name} must be {like.dtype} like confidence, got {rows.dtype}")
+        if rows.shape[0] != len(like):
+            raise ValueError(f"{name} must have {len(like)} rows, got {rows.shape[0]}")
+    if queries.shape[1] != points.shape[1]:
+        raise ValueError(
+            f"points must have {queries.shape[1]} columns like queries, got {points.shape[1]}"
+        )
+    return True
+
+
+def _check_multiplicity(multiplicity: Any, n_points: int) -> _Array | None:
+    if multiplicity is None:
+        return None
+    if type(multiplicity) is not np.ndarray or multiplicity.dtype.kind not in "iu":
+        kind = getattr(multiplicity, "dtype", type(multiplicity).__name__)
+        raise TypeError(f"multiplicity must be an array of integers, got {kind}")
+    if multiplicity.shape != (n_points,):
+        raise ValueError(f"multiplicity must have shape ({n_points},), got {multiplicity.shape}")
+    if n_points and multiplicity.min() < 0:
+        raise ValueError(f"multiplicity must not be negative, got {multiplicity.min()}")
+    return multiplicity
+
+
+def _canonical(rows: Any) -> Any:
+    """Return rows with each column at most once, in order: sums then go from left to right."""
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def _query_blocks(queries: Any, k: int) -> Iterator[tuple[int, int]]:
+    m = queries.shape[0]
+    if sparse.issparse(queries):
+        most = min(_SPARSE_QUERIES, _BLOCK_ENTRIES // (k + 1) ** 2)
+        yield from _row_blocks(queries.indptr, max(1, most), 1)
+        return
+    size = max(1, min(_DENSE_QUERIES, _BLOCK_ENTRIES // k))
+    for start in range(0, m, size):
+        yield start, min(start + size, m)
+
+
+def _row_blocks(offsets: _Array, most: int, least: int) -> Iterator[tuple[int, int]]:
+    """Divide rows that begin at `offsets` into blocks with a bounded number of entries.
+
+    A block has up to `most` rows, and at least `least` while there are as many.
+    """
+    n, start = len(offsets) - 1, 0
+    while start < n:
+        stop = int(np.searchsorted(offsets, offsets[start] + _SPARSE_ENTRIES, "right")) - 1
+        stop = min(max(min(stop, start + most), start + least), n)
+        yield start, stop
+        start = stop
+
+
+def _repeat(indices: _Array, counts: _Array, k: int) -> _Array:
+    """Write each neighbour as often as it counts, up to k in all."""
+    copies = counts[indices]
+    before = np.cumsum(copies, axis=1) - copies
+    used = np.clip(k - before, 0, copies)
+    return np.repeat(indices.ravel(), used.ravel()).reshape(len(indices), k)
+
+
+def _add_up(weights: _Array, indices: _Array, confidence: _Array, out: _Array) -> None:
+    m, k = weights.shape
+    n, q = confidence.shape
+    size = max(1, _BLOCK_ENTRIES // max(1, q))
+    for start in range(0, m, size):
+        stop = min(start + size, m)
+        offsets = np.arange(0, (stop - start) * k + 1, k)
+        block = (weights[start:stop].ravel(), indices[start:stop].ravel(), offsets)
+        out[start:stop] = sparse.csr_array(block, shape=(stop - start, n)) @ confidence
+
+
+# ---- dense rows --------------------------------------------------------------------------------
+
+
+def _search_dense(queries: _Array, points: _Array, k: int) -> _Array:
+    distances = np.empty((len(queries), k), queries.dtype)
+    indices = np.empty((len(queries), k), np.int64)
+    nearest_neighbors(queries, points, distances, indices)
+    return indices
+
+
+def _weigh_dense(
+    queries: _Array, points: _Array, indices: _Array, rank: int, normalize: bool
+) -> _Array:
+    weights = np.empty(indices.shape, queries.dtype)
+    neighbor_similarity(queries, points, indices, rank, weights)
+    if normalize:
+        limits = np.finfo(weights.dtype)
+        # So small that the ratios have suffered, or that nothing is left to be divided.
+        faint = np.flatnonzero(weights.max(axis=1) < limits.tiny / limits.eps)
+        size = max(1, _BLOCK_ENTRIES // ((indices.shape[1] + 1) * points.shape[1]))
+        for start in range(0, len(faint), size):
+            rows = faint[start : start + size]
+            squares = _group_squares(queries[rows], points, indices[rows])
+            weights[rows] = _gaussian(squares, rank, normalize)
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _group_squares(queries: _Array, points: _Array, indices: _Array) -> _Array:
+    """Return the squared distances within each group, the query being its last member."""
+    groups = np.concatenate([points[indices], queries[:, np.newaxis]], axis=1).astype(np.float64)
+    groups *= _unit_scale(np.abs(groups).max(axis=(1, 2)))[:, np.newaxis, np.newaxis]
+    squares = np.empty((*groups.shape[:2], groups.shape[1]))
+    for member in range(groups.shape[1]):
+        differences = groups - groups[:, member : member + 1]
+        differences *= differences
+        squares[:, member] = differences.sum(axis=2)
+    return squares
+
+
+def _unit_scale(largest: _Array) -> _Array:
+    """Return powers of two that keep squares of numbers up to `largest` within range."""
+    return np.ldexp(1.0, np.minimum(-np.frexp(largest)[1], 1000))
+
+
+def _gaussian(squares: _Array, rank: int, normalize: bool) -> _Array:
+    """Return the weights of each group's members for the last one of them.
+
+    If they are to be normalized, the largest one is 1.
+    """
+    # Place 0 of a sorted row is the member itself.
+    sigma = np.sqrt(np.partition(squares, rank, axis=2)[:, :, rank]).mean(axis=1)
+    excess = squares[:, -1, :-1].copy()
+    if normalize:
+        excess -= excess.min(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        weights = np.exp(-np.square(np.sqrt(excess) / sigma[:, np.newaxis]))
+    weights[excess == 0] = 1
+    return weights
+
+
+# ---- sparse rows -------------------------------------------------------------------------------
+
+
+def _search_sparse(queries: Any, points: Any, k: int) -> _Array:
+    m, n = queries.shape[0], points.shape[0]
+    transposed = queries.astype(np.float64).T.tocsr()
+    query_norms = _squared_norms(queries)[:, np.newaxis]
+    # Rounding errors of the product, of the norms and of the true distance, all relative to the
+    # sum of the norms and together below twice the number of terms times eps; and underflow.
+    terms = queries.shape[1] + 8
+    error = 4 * terms * np.finfo(np.float64).eps
+    margin = 8 * terms * np.finfo(np.float64).tiny
+    best = np.full((m, k), np.inf)
+    indices = np.full((m, k), n)
+    for start, stop in _row_blocks(points.indptr, max(k, _SPARSE_POINTS), k):
+        block = points[start:stop].astype(np.float64)
+        # What overflows here is infinite or NaN, and NaN is no reason to leave a point out.
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = query_norms + _squared_norms(block)
+            bounds = norms - 2 * (block @ transposed).toarray(order="F").T
+            norms *= error
+            norms += margin
+            limits = best[:, -1]
+            if stop - start >= k:
+                upper = bounds + norms
+                upper.partition(k - 1, axis=1)
+                limits = np.minimum(limits, upper[:, k - 1])
+                del upper
+            bounds -= norms
+        # Against k points at distance 0 all later ones lose the tie.
+        possible = ~(bounds > limits[:, np.newaxis]) & (best[:, -1:] > 0)
+        del bounds, norms
+        rows, candidates = np.nonzero(possible)
+        candidates += start
+        found = _squared_distances(queries, rows, points, candidates)
+        _keep_nearest(best, indices, rows, found, candidates)
+    return indices
+
+
+def _keep_nearest(
+    best: _Array, indices: _Array, rows: _Array, found: _Array, candidates: _Array
+) -> None:
+    """Merge candidates with the nearest points of their rows so far, ties to the lower index."""
+    m, k = best.shape
+    rows = np.concatenate([np.repeat(np.arange(m), k), rows])
+    found = np.concatenate([best.ravel(), found])
+    candidates = np.concatenate([indices.ravel(), candidates])
+    order = np.lexsort((candidates, found, rows))
+    kept = order[np.searchsorted(rows[order], np.arange(m))[:, np.newaxis] + np.arange(k)]
+    best[:], indices[:] = found[kept], candidates[kept]
+
+
+def _weigh_sparse(queries: Any, points: Any, indices: _Array, rank: int, normalize: bool) -> _Array:
+    m, k = indices.shape
+    distinct, positions = np.unique(indices, return_inverse=True)
+    rows = sparse.vstack([points[distinct], queries], format="csr")
+    own = len(distinct) + np.arange(m)[:, np.newaxis]
+    members = np.concatenate([positions.reshape(m, k), own], axis=1)
+    largest = abs(rows).max(axis=1).toarray().ravel().astype(np.float64)
+    scales = _unit_scale(largest[members].max(axis=1))
+    first, second = np.triu_indices(k + 1, 1)
+    squares = np.zeros((m, k + 1, k + 1))
+    squares[:, first, second] = squares[:, second, first] = _squared_distances(
+        rows,
+        members[:, first].ravel(),
+        rows,
+        members[:, second].ravel(),
+        np.repeat(scales, len(first)),
+    ).reshape(m, len(first))
+    weights = _gaussian(squares, rank, normalize)
+    if normalize:
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights.astype(queries.dtype)
+
+
+def _squared_distances(
+    left: Any, left_rows: _Array, right: Any, right_rows: _Array, scales: _Array | None = None
+) -> _Array:
+    """Return the squared distance of each pair of rows, both first multiplied by its scale."""
+    sizes = left.indptr[left_rows + 1] - left.indptr[left_rows]
+    sizes = sizes + (right.indptr[right_rows + 1] - right.indptr[right_rows])
+    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    squares = np.empty(len(left_rows))
+    for start, stop in _row_blocks(offsets, len(left_rows), 1):
+        pairs = slice(start, stop)
+        scale = None if scales is None else scales[pairs]
+        with np.errstate(over="ignore"):
+            squares[pairs] = _squared_norms(
+                _take(left, left_rows[pairs], scale) - _take(right, right_rows[pairs], scale)
+            )
+    return squares
+
+
+def _take(rows: Any, numbers: _Array, scales: _Array | None) -> Any:
+    taken = rows[numbers].astype(np.float64)
+    if scales is not None:
+        taken.data *= np.repeat(scales, np.diff(taken.indptr))
+    return taken
+
+
+def _squared_norms(rows: Any) -> _Array:
+    """Add up the squares of each row from left to right, as the kernels do."""
+    numbers = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    squares = np.square(rows.data, dtype=np.float64)
+    return np.bincount(numbers, squares, minlength=rows.shape[0])
