@@ -380,10 +380,9 @@ def _squared_distances(
     for start, stop in _row_blocks(offsets, len(left_rows), 1):
         pairs = slice(start, stop)
         scale = None if scales is None else scales[pairs]
-        with np.errstate(over="ignore"):
-            squares[pairs] = _squared_norms(
-                _take(left, left_rows[pairs], scale) - _take(right, right_rows[pairs], scale)
-            )
+        squares[pairs] = _squared_norms(
+            _take(left, left_rows[pairs], scale) - _take(right, right_rows[pairs], scale)
+        )
     return squares
 
 
@@ -397,5 +396,6 @@ def _take(rows: Any, numbers: _Array, scales: _Array | None) -> Any:
 def _squared_norms(rows: Any) -> _Array:
     """Add up the squares of each row from left to right, as the kernels do."""
     numbers = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    squares = np.square(rows.data, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        squares = np.square(rows.data, dtype=np.float64)
     return np.bincount(numbers, squares, minlength=rows.shape[0])
