@@ -9,6 +9,12 @@ eps s_max^2, which costs E the relative accuracy eps s_max / s for the smallest 
 hides on which side of t an s lies whose square is that close to t^2. Where that is not good
 enough, a second Gram matrix, of A in the basis found so far, restores full accuracy.
 
+For a matrix in single precision the first attempt is a Gram matrix G of products in single
+precision, which take half the time. Its error D = G - A'A is measured, by one random vector x in
+double precision: |D x| is about |D|. To first order that changes E by at most |D| / (s + t) with
+the smallest s that is kept, and no s^2 moves by more than |D|. Unless this is good enough, all
+begins anew with products in double precision.
+
 The methods for few singular values do not guess how many there are: by Sylvester's law of inertia
 a factorisation G - t^2 I = L D L' has exactly as many positive eigenvalues in D as there are
 singular values above t. They count from a little below t, so that values too close to t are among
@@ -16,8 +22,7 @@ those they look at. What they return is complete when that many were found, and 
 the residuals are small: thresholding is non-expansive, so the Frobenius norm of the residuals
 A'u - s v bounds the error of E, whatever the gaps in the spectrum.
 
-BLAS runs on one thread here and the row blocks do not depend on the number of threads, so that
-the result does not either.
+The result has the same bits for every number of threads, see :mod:`hera_fast.products`.
 """
 
 from __future__ import annotations
@@ -34,9 +39,10 @@ from scipy.sparse.linalg import svds
 from sklearn.utils import check_random_state
 
 from hera_fast.kernels._check import check_arrays
-from hera_fast.kernels._launch import blas_threads, launch
+from hera_fast.kernels._launch import blas_threads
+from hera_fast.products import each_block, sum_blocks
 
-__all__ = ["singular_value_threshold"]
+__all__ = ["shrink_singular_values", "singular_value_threshold"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -48,10 +54,10 @@ _EPS = float(np.finfo(np.float64).eps)
 _TRUSTED = {np.dtype(np.float64): 1e-3, np.dtype(np.float32): 1e-6}
 # Bound on the error of E, relative to E, from subspaces that are found by iteration.
 _TOLERANCE = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-7}
-
-# Rows that stay in the cache between two products.
-_BLOCK_ROWS = 512
-_GRAM_PARTS = 8
+# Bound on the error of E, relative to E, from products in single precision; and by how much the
+# error of the Gram matrix may exceed what the random vector shows.
+_SINGLE_TOLERANCE = 1e-6
+_SINGLE_MARGIN = 2
 
 # "auto" counts the singular values above the threshold from this size on, where counting costs
 # little beside an eigen-decomposition, and iterates when they are at most this share of all.
@@ -141,25 +147,66 @@ def singular_value_threshold(
     ([2.0, 1.0, 0.0], 2)
     """
     threshold, out = _check(A, threshold, method, out)
+    rank, _ = shrink_singular_values(A, threshold, method, out, random_state)
+    return out, rank
+
+
+def shrink_singular_values(
+    A: _Array,
+    threshold: float,
+    method: str,
+    out: _Array,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[int, float]:
+    """Do what :func:`singular_value_threshold` does, without looking at the arguments.
+
+    Parameters
+    ----------
+    A, threshold, method, out, random_state
+        As there; all of the right type, shape and range.
+
+    Returns
+    -------
+    rank : int
+        The number of singular values above the threshold.
+    nuclear_norm : float
+        The sum of the singular values of what was written to `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.svd import shrink_singular_values
+    >>> out = np.empty((3, 3))
+    >>> rank, nuclear_norm = shrink_singular_values(np.diag([3.0, 2.0, 0.5]), 1.0, "auto", out)
+    >>> rank, round(nuclear_norm, 12)
+    (2, 3.0)
+    """
     random = check_random_state(0 if random_state is None else random_state)
     if A.size == 0:
-        return out, 0
+        return 0, 0.0
     if not (A.flags.forc and A.flags.aligned):
         A = A.copy()
     tall, tall_out = (A, out) if A.shape[0] >= A.shape[1] else (A.T, out.T)
+    exponent = 0
     with blas_threads(1):
-        tall, exponent, gram = _scaled_gram(tall)
-        threshold = _times_power_of_two(threshold, exponent)
-        if method == "full":
-            values, vectors = _full(tall)
-        else:
-            values, vectors = _decompose(tall, gram, threshold, method, random)
+        found = None
+        if tall.dtype == np.float32 and method != "full":
+            found = _decompose_in_single(tall, threshold, method, random)
+        if found is None:
+            tall, exponent, gram = _scaled_gram(tall)
+            threshold = _times_power_of_two(threshold, exponent)
+            if method == "full":
+                found = _full(tall)
+            else:
+                found = _decompose(tall, gram, threshold, method, random)
+        values, vectors = found
         kept = values > threshold
         _shrink(tall, vectors[:, kept], 1 - threshold / values[kept], tall_out)
     if exponent:
         np.ldexp(out, -exponent, out=out)
     noise = _EPS * len(tall) * values.max(initial=0)
-    return out, int(np.count_nonzero(values > max(threshold, noise)))
+    rank = int(np.count_nonzero(values > max(threshold, noise)))
+    return rank, _times_power_of_two(float((values[kept] - threshold).sum()), -exponent)
 
 
 def _check(A: _Array, threshold: float, method: str, out: _Array | None) -> tuple[float, _Array]:
@@ -194,8 +241,7 @@ def _scaled_gram(tall: _Array) -> tuple[_Array, int, _Array]:
     The exponent is zero and nothing is copied unless squares leave the floating range.
     """
     gram = _gram(tall)
-    limit = math.sqrt(np.finfo(tall.dtype).max)
-    if 1 / limit < np.trace(gram) < limit:
+    if _in_range(gram, tall.dtype):
         return tall, 0, gram
     largest = max(float(tall.max()), -float(tall.min()))
     if not math.isfinite(largest):
@@ -203,6 +249,11 @@ def _scaled_gram(tall: _Array) -> tuple[_Array, int, _Array]:
     exponent = -math.frexp(largest)[1]
     tall = np.ldexp(tall, exponent)
     return tall, exponent, _gram(tall)
+
+
+def _in_range(gram: _Array, dtype: np.dtype[Any]) -> bool:
+    limit = math.sqrt(np.finfo(dtype).max)
+    return bool(1 / limit < np.trace(gram) < limit)
 
 
 def _times_power_of_two(number: float, exponent: int) -> float:
@@ -213,25 +264,34 @@ def _times_power_of_two(number: float, exponent: int) -> float:
 def _gram(tall: _Array, basis: _Array | None = None) -> _Array:
     """A'A, or (A basis)'(A basis), in double precision."""
     n, q = tall.shape
-    n_parts = max(1, min(_GRAM_PARTS, 2 * n // q, n // _BLOCK_ROWS))
-    parts = np.zeros((n_parts, q, q))
 
-    def add_rows(first: int, last: int) -> None:
-        for part in range(first, last):
-            rows = tall[n * part // n_parts : n * (part + 1) // n_parts]
-            # A single product is fastest, but whatever has to be converted goes by blocks.
-            step = len(rows) if basis is None and rows.dtype == np.float64 else _BLOCK_ROWS
-            for start in range(0, len(rows), step):
-                block = rows[start : start + step].astype(np.float64, copy=False)
-                if basis is not None:
-                    block = block @ basis
-                with np.errstate(all="ignore"):  # the caller looks at the result
-                    parts[part] += block.T @ block
+    def add(rows: slice, total: _Array) -> None:
+        block = tall[rows].astype(np.float64, copy=False)
+        if basis is not None:
+            block = block @ basis
+        with np.errstate(all="ignore"):  # the caller looks at the result
+            total += block.T @ block
 
-    launch(add_rows, n_parts, n // n_parts * q * q)
+    copies = basis is not None or tall.dtype != np.float64
+    return sum_blocks(add, n, (q, q), q * q, large=not copies)
+
+
+def _gram_in_single(tall: _Array) -> tuple[_Array, float]:
+    """A'A from products in single precision, and about the Frobenius norm of its error."""
+    n, q = tall.shape
+    signs = np.random.RandomState(0).choice([-1.0, 1.0], q)
+
+    def add(rows: slice, total: _Array) -> None:
+        block = tall[rows]
+        with np.errstate(all="ignore"):  # the caller looks at the result
+            total[:q] += block.T @ block
+            block = block.astype(np.float64)
+            total[q] += (block @ signs) @ block
+
+    total = sum_blocks(add, n, (q + 1, q), q * q)
+    gram = total[:q]
     with np.errstate(all="ignore"):
-        total: _Array = parts.sum(axis=0)
-    return total
+        return gram, float(np.linalg.norm(signs @ gram - total[q]))
 
 
 def _full(tall: _Array) -> tuple[_Array, _Array]:
@@ -239,6 +299,30 @@ def _full(tall: _Array) -> tuple[_Array, _Array]:
         tall.astype(np.float64), full_matrices=False, overwrite_a=True, check_finite=False
     )
     return values, rows.T
+
+
+def _decompose_in_single(
+    tall: _Array, threshold: float, method: str, random: np.random.RandomState
+) -> tuple[_Array, _Array] | None:
+    """What :func:`_decompose` returns, or None if that takes double precision."""
+    if threshold == 0:
+        return None
+    gram, error = _gram_in_single(tall)
+    if not _in_range(gram, tall.dtype):
+        return None
+    trace = float(np.trace(gram))
+    noise = _SINGLE_MARGIN * error + _noise(len(tall), trace)
+    if threshold * threshold >= trace + noise:
+        return _nothing(len(gram))
+    if threshold * threshold <= 2 * noise:
+        return None
+    squares, vectors = _eigenpairs(gram, threshold, noise, method, tall.dtype, random)
+    values = np.sqrt(np.maximum(squares, 0))
+    kept = values[values > threshold]
+    decided = bool((np.abs(squares - threshold**2) > noise).all())
+    lost = noise / (kept.min(initial=np.inf) + threshold)
+    accurate = lost <= _SINGLE_TOLERANCE * np.linalg.norm(kept - threshold)
+    return (values, vectors) if decided and accurate else None
 
 
 def _decompose(
@@ -251,31 +335,56 @@ def _decompose(
     n, q = tall.shape
     trace = float(np.trace(gram))
     if threshold >= math.sqrt(trace):
-        return np.empty(0), np.empty((q, 0))
-    # Errors of n terms add up like a random walk. The bound is generous, as only a square that
-    # is this close to the one of the threshold costs time.
-    noise = 4 * _EPS * math.sqrt(n) * trace
+        return _nothing(q)
+    noise = _noise(n, trace)
     # Otherwise rounding decides what exceeds the threshold.
-    countable = threshold * threshold > max(1e-12 * trace, 2 * noise)
-    few = None
-    if countable and method != "gram" and (method != "auto" or q >= _AUTO_SIZE):
-        few = _few_eigenpairs(gram, threshold, noise, _TOLERANCE[tall.dtype], method, random)
-    squares, vectors = np.linalg.eigh(gram) if few is None else few
-    values = np.sqrt(np.maximum(squares, 0))
-    smallest = values.min(initial=np.inf, where=values > threshold)
-    trusted = _TRUSTED[tall.dtype] * values.max(initial=0)
-    distances = np.abs(squares - threshold**2)
-    if few is None and threshold >= 0.02 * values.max(initial=0):
-        # A large value at the threshold itself is as good as below it: what is left of it is
-        # nothing but rounding.
-        values[distances <= 16 * _EPS * squares.max()] = threshold
-        decided = True
-    else:
-        decided = bool((distances > noise).all())
-    if countable and decided and smallest >= trusted:
-        return values, vectors
+    if threshold * threshold > max(1e-12 * trace, 2 * noise):
+        squares, vectors = _eigenpairs(gram, threshold, noise, method, tall.dtype, random)
+        values = np.sqrt(np.maximum(squares, 0))
+        smallest = values.min(initial=np.inf, where=values > threshold)
+        largest = values.max(initial=0)
+        distances = np.abs(squares - threshold**2)
+        if len(values) == q and threshold >= 0.02 * largest:
+            # A large value at the threshold itself is as good as below it: what is left of it is
+            # nothing but rounding.
+            values[distances <= 16 * _EPS * squares.max()] = threshold
+            decided = True
+        else:
+            decided = bool((distances > noise).all())
+        if decided and smallest >= _TRUSTED[tall.dtype] * largest:
+            return values, vectors
     # With nearly as many columns as rows, LAPACK costs less than a second pass.
     return _refined(tall, gram) if n >= 2 * q else _full(tall)
+
+
+def _nothing(q: int) -> tuple[_Array, _Array]:
+    return np.empty(0), np.empty((q, 0))
+
+
+def _noise(n: int, trace: float) -> float:
+    """Bound on the errors of the eigenvalues of a Gram matrix made in double precision.
+
+    Errors of n terms add up like a random walk. The bound is generous, as only a square that is
+    this close to the one of the threshold costs time.
+    """
+    return 4 * _EPS * math.sqrt(n) * trace
+
+
+def _eigenpairs(
+    gram: _Array,
+    threshold: float,
+    noise: float,
+    method: str,
+    dtype: np.dtype[Any],
+    random: np.random.RandomState,
+) -> tuple[_Array, _Array]:
+    """Eigenpairs of the Gram matrix: all of them, or all above threshold^2 - noise."""
+    few = None
+    if method != "gram" and (method != "auto" or len(gram) >= _AUTO_SIZE):
+        few = _few_eigenpairs(gram, threshold, noise, _TOLERANCE[dtype], method, random)
+    # Of LAPACK's drivers this one, divide and conquer, is the fastest; and no other is faster
+    # for a part of the spectrum unless that is very small.
+    return np.linalg.eigh(gram) if few is None else few
 
 
 def _refined(tall: _Array, gram: _Array) -> tuple[_Array, _Array]:
@@ -308,7 +417,7 @@ def _few_eigenpairs(
     lowest = threshold * threshold - noise
     count = _count_above(gram, lowest)
     if count == 0:
-        return np.empty(0), np.empty((q, 0))
+        return _nothing(q)
     if _BLOCKS * (count + _OVERSAMPLING) > q or (method == "auto" and count > _AUTO_SHARE * q):
         return None
     start = None if method == "randomized" else _svds_vectors(gram, count, random)
@@ -402,11 +511,10 @@ def _shrink(tall: _Array, vectors: _Array, weights: _Array, out: _Array) -> None
     factors = [vectors, shrunk] if 2 * len(weights) < q else [vectors @ shrunk]
     *first, last = (np.ascontiguousarray(factor, tall.dtype) for factor in factors)
 
-    def multiply_blocks(begin: int, end: int) -> None:
-        for start in range(begin * _BLOCK_ROWS, min(end * _BLOCK_ROWS, n), _BLOCK_ROWS):
-            block = tall[start : start + _BLOCK_ROWS]
-            for factor in first:
-                block = block @ factor
-            np.matmul(block, last, out=out[start : start + _BLOCK_ROWS])
+    def multiply(rows: slice) -> None:
+        block = tall[rows]
+        for factor in first:
+            block = block @ factor
+        np.matmul(block, last, out=out[rows])
 
-    launch(multiply_blocks, -(-n // _BLOCK_ROWS), _BLOCK_ROWS * q * (len(weights) + 1))
+    each_block(multiply, n, q * (len(weights) + 1))

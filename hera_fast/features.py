@@ -1,0 +1,203 @@
+"""The features as the solver sees them: centred, weighted, dense or sparse.
+
+With Xc = X - mean the solver needs three products only: Xc' diag(w) Xc, Xc W and Xc' diag(w) R.
+Dense features are centred once, in a copy, which keeps every digit of features that vary little
+around a large mean. Sparse features would no longer be sparse; there the mean enters each product
+as a correction of rank one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from hera_fast.kernels._check import check_arrays
+from hera_fast.products import (
+    SparseBlocks,
+    column_sums,
+    cross_product,
+    each_block,
+    multiply_rows,
+    sum_blocks,
+)
+
+__all__ = ["Features", "make_features"]
+
+_Array = np.ndarray[Any, Any]
+
+
+class Features(Protocol):
+    """Features Xc = X - mean with row weights w."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows n and of features d."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64, as in X."""
+
+    @property
+    def sample_weight(self) -> _Array | None:
+        """The weights w, or None when all are one."""
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights."""
+
+    @property
+    def mean(self) -> _Array:
+        """What is subtracted from every row, float64 of shape (d,)."""
+
+    def gram(self) -> _Array:
+        """The weighted sum of xc_i xc_i', float64 of shape (d, d)."""
+
+    def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
+        """Write Xc W + offset to `out`.
+
+        Parameters
+        ----------
+        W : ndarray of shape (d, q)
+            Rounded to the dtype of the features.
+        offset : ndarray of shape (q,)
+            Added to every row.
+        out : ndarray of shape (n, q)
+            Of the dtype of the features.
+        """
+
+    def correlate(self, R: _Array) -> _Array:
+        """The weighted sum of xc_i r_i', float64 of shape (d, q), for R of shape (n, q)."""
+
+
+def make_features(X: Any, *, fit_intercept: bool, sample_weight: _Array | None = None) -> Features:
+    """Prepare features for the solver.
+
+    Parameters
+    ----------
+    X : C-contiguous ndarray or CSR matrix of shape (n, d), float32 or float64
+        Not to be changed while the result is in use.
+    fit_intercept : bool
+        Whether to subtract the mean of the rows; otherwise the mean counts as zero.
+    sample_weight : ndarray of shape (n,), float64, optional
+        Not negative. The mean is weighted, too.
+
+    Returns
+    -------
+    Features
+        The products of the centred and weighted features. Each has the same bits for every number
+        of threads.
+
+    Raises
+    ------
+    TypeError
+        For an array of the wrong kind or dtype.
+    ValueError
+        For an array of the wrong shape or memory order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.features import make_features
+    >>> features = make_features(np.array([[1.0], [3.0]]), fit_intercept=True)
+    >>> features.mean.tolist(), features.gram().tolist()
+    ([2.0], [[2.0]])
+    """
+    if sparse.issparse(X):
+        if X.format != "csr":
+            raise TypeError(f"X must be a CSR matrix if it is sparse, got {X.format}")
+        if X.dtype not in (np.float32, np.float64):
+            raise TypeError(f"X must be float32 or float64, got {X.dtype}")
+    else:
+        check_arrays("X[n,d] ->", X)
+    if sample_weight is not None:
+        check_arrays("sample_weight[n]:float64 ->", sample_weight)
+        if len(sample_weight) != X.shape[0]:
+            raise ValueError(
+                f"sample_weight must have shape ({X.shape[0]},) like the rows of X, "
+                f"got {sample_weight.shape}"
+            )
+    rows = SparseBlocks(X) if sparse.issparse(X) else X
+    weight = float(X.shape[0]) if sample_weight is None else float(column_sums(sample_weight))
+    mean = np.zeros(X.shape[1])
+    if fit_intercept and weight > 0:
+        mean = column_sums(rows, sample_weight) / weight
+    if isinstance(rows, SparseBlocks):
+        return _SparseFeatures(rows, mean, sample_weight, weight)
+    return _DenseFeatures(_centred(X, mean) if fit_intercept else X, mean, sample_weight, weight)
+
+
+def _centred(X: _Array, mean: _Array) -> _Array:
+    centred = np.empty_like(X)
+
+    def subtract(rows: slice) -> None:
+        np.subtract(X[rows], mean, out=centred[rows], casting="same_kind")
+
+    each_block(subtract, *X.shape)
+    return centred
+
+
+class _DenseFeatures:
+    """Features that are centred already."""
+
+    def __init__(self, X: _Array, mean: _Array, weights: _Array | None, total: float) -> None:
+        self.shape: tuple[int, int] = X.shape
+        self.dtype = X.dtype
+        self.mean = mean
+        self._X = X
+        self.sample_weight = weights
+        self.total_weight = total
+
+    def gram(self) -> _Array:
+        n, d = self.shape
+
+        def add(rows: slice, total: _Array) -> None:
+            block = self._X[rows].astype(np.float64, copy=False)
+            if self.sample_weight is not None:
+                block = block * np.sqrt(self.sample_weight[rows, np.newaxis])
+            total += block.T @ block
+
+        return sum_blocks(add, n, (d, d), d * d)
+
+    def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
+        multiply_rows(self._X, np.ascontiguousarray(W, self.dtype), out, offset)
+
+    def correlate(self, R: _Array) -> _Array:
+        return cross_product(self._X, R, self.sample_weight)
+
+
+class _SparseFeatures:
+    """Features that are centred by correcting their products."""
+
+    def __init__(self, X: SparseBlocks, mean: _Array, weights: _Array | None, total: float) -> None:
+        self.shape = X.shape
+        self.dtype = X.dtype
+        self.mean = mean
+        self._X = X
+        self.sample_weight = weights
+        self.total_weight = total
+
+    def gram(self) -> _Array:
+        n, d = self.shape
+
+        def add(rows: slice, total: _Array) -> None:
+            block = self._X[rows].astype(np.float64)
+            weighted = block
+            if self.sample_weight is not None:
+                weights = np.repeat(self.sample_weight[rows], np.diff(block.indptr))
+                parts = (block.data * weights, block.indices, block.indptr)
+                weighted = sparse.csr_array(parts, shape=block.shape)
+            product = (block.T @ weighted).tocoo()
+            total[product.row, product.col] += product.data
+
+        total = sum_blocks(add, n, (d, d), d)
+        return total - self.total_weight * np.outer(self.mean, self.mean)
+
+    def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
+        shift = offset - self.mean @ W
+        multiply_rows(self._X, np.ascontiguousarray(W, self.dtype), out, shift)
+
+    def correlate(self, R: _Array) -> _Array:
+        sums = column_sums(R, self.sample_weight)
+        return cross_product(self._X, R, self.sample_weight) - np.outer(self.mean, sums)
