@@ -18,13 +18,13 @@ def calls(dtype):
     """Arguments for a first call of every public kernel."""
     rng = np.random.default_rng(0)
     n, q, d, k = 40, 20, 8, 3
-    Z, G, V = (rng.standard_normal((n, q)).astype(dtype) for _ in range(3))
+    Z, V = (rng.standard_normal((n, q)).astype(dtype) for _ in range(2))
     Y = rng.random((n, q)) < 0.2
     Y[:, 0] = True
     P = (Y / Y.sum(axis=1, keepdims=True)).astype(dtype)
     X, X2 = rng.standard_normal((2, n, d)).astype(dtype)
     E, J, M, N, out = (np.zeros((n, q), dtype) for _ in range(5))
-    loss, parts = np.empty(n, dtype), np.empty((n, 8))
+    loss, objective, parts = np.empty(n, dtype), np.empty(n), np.empty((n, 8))
     distances, indices = np.empty((n, k), dtype), np.empty((n, k), np.int64)
     return {
         "ranking_loss": (Z, P, loss),
@@ -35,7 +35,7 @@ def calls(dtype):
         "self_neighbors": (X, distances, indices),
         "neighbor_similarity": (X2, X, indices, 2, distances),
         "project_simplex": (V, Y, out),
-        "confidence_step": (Z, G, Y, 1.0, out),
+        "confidence_step": (Z, Y, V, M, 1.0, 0.1, 1.0, True, out, objective),
         "soft_threshold": (V, 0.5, out),
         "low_rank_target": (Y, P, M, 1.0, out),
         "update_multipliers": (Y, P, Z, V, 1.0, E, M, parts),

@@ -240,10 +240,9 @@ def svd_work(rates: Machine):
 def elementwise_work(rates: Machine):
     Z, Y, P = problem(YAHOO)
     low_rank, E, J, M, N = (Z.copy() for _ in range(5))
-    parts = np.empty((len(Z), 8))
+    parts, objective = np.empty((len(Z), 8)), np.empty(len(Z))
     size = Z.nbytes
     lines = 64 * np.count_nonzero(Y)  # a cache line for every candidate
-    several = Y.sum(axis=1) > 1
     for kernel, call, memory_bytes in (
         ("soft threshold", lambda: updates.soft_threshold(Z, 0.1, E), 3 * size),
         (
@@ -269,10 +268,10 @@ def elementwise_work(rates: Machine):
     yield Work(
         "confidence step",
         YAHOO.name,
-        lambda: confidence_step(Z, Z, Y, 1.0, J),
-        pairs=np.count_nonzero(Y[several]) * YAHOO.q,
+        lambda: confidence_step(Z, Y, E, M, 1.0, 0.1, 0.5, True, J, objective),
+        pairs=np.count_nonzero(Y) * YAHOO.q,
         pair_seconds=rates.confidence_pair,
-        memory_bytes=size * (2 + several.mean()) + Y.nbytes + lines,
+        memory_bytes=3 * size + Y.nbytes + 2 * lines,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hera_fast.kernels._check import candidate_bytes, check_arrays, check_number
-from hera_fast.kernels._inline import all_finite, list_candidates, log_argument, two_artanh
-from hera_fast.kernels._jit import helper, kernel
+from hera_fast.kernels._inline import list_candidates, log_argument, two_artanh
+from hera_fast.kernels._jit import helper, inline_helper, kernel
 from hera_fast.kernels._launch import launch
 
 __all__ = ["confidence_step"]
@@ -19,83 +19,171 @@ _Array = np.ndarray[Any, Any]
 SHARED_DIGEST = "21e64aa6b917cec3"  # see _inline
 
 
-def confidence_step(Z: _Array, G: _Array, Y: _Array, curvature: float, P: _Array) -> None:
-    """Find the best confidences of every row for fixed scores.
+def confidence_step(
+    Z: _Array,
+    Y: _Array,
+    E: _Array,
+    M: _Array,
+    fit: float,
+    sparsity: float,
+    penalty: float,
+    ranking: bool,
+    P: _Array,
+    row_objective: _Array,
+) -> None:
+    """Find the best confidences of every row for fixed scores, noise and multiplier.
 
-    ``P[i]`` minimises ``L(Z[i], p) + curvature/2 |p|^2 - <G[i], p>`` over the probability simplex
-    on the row's candidates, where ``L`` is the ranking loss
+    ``P[i]`` minimises, over the probability simplex on the row's candidates, the objective
+    ``L(Z[i], p) + fit/2 |p - Z[i]|^2 - sparsity/2 |p|^2`` plus the augmented part
+    ``-<M[i], p> + penalty/2 |Y[i] - p - E[i]|^2``, where ``L`` is the ranking loss
     ``1/q^2 sum_jk (p_j - p_k)^2 log(1 + exp(-(z_j - z_k)^2))``.
 
     Parameters
     ----------
     Z : ndarray of shape (n, q)
-        Scores.
-    G : ndarray of shape (n, q)
-        Linear part; read at the candidates only. NaN or infinity there or in the scores of a row
-        with several candidates makes its confidences NaN.
+        Scores. NaN or infinity in a row makes its objective NaN, and its confidences too when
+        there are several candidates.
     Y : ndarray of shape (n, q)
-        Non-zero marks a candidate. Floating, bool or uint8.
-    curvature : float
-        Positive.
+        Non-zero marks a candidate and counts as 1. Floating, bool or uint8.
+    E, M : ndarray of shape (n, q)
+        Noise and multiplier. Read at the candidates only, where NaN or infinity makes objective
+        and confidences of a row with several candidates NaN. When `penalty` is zero nothing of
+        them is read, and `Z` may be passed for both.
+    fit, sparsity, penalty : float
+        Not negative, and ``fit - sparsity + penalty`` positive.
+    ranking : bool
+        Whether the ranking loss is part of the objective.
     P : ndarray of shape (n, q)
         Overwritten. A row without candidates becomes zero.
+    row_objective : ndarray of shape (n,), float64
+        Overwritten with the objective at the new confidences, without the augmented part.
     """
-    sizes = check_arrays("Z[n,q] G[n,q] Y[n,q]:candidates -> P[n,q]", Z, G, Y, P)
-    curvature = check_number("curvature", curvature, positive=True)
+    sizes = check_arrays(
+        "Z[n,q] Y[n,q]:candidates E[n,q] M[n,q] -> P[n,q] row_objective[n]:float64",
+        *(Z, Y, E, M, P, row_objective),
+    )
+    fit = check_number("fit", fit, positive=False)
+    sparsity = check_number("sparsity", sparsity, positive=False)
+    penalty = check_number("penalty", penalty, positive=False)
+    check_number("fit - sparsity + penalty", fit - sparsity + penalty, positive=True)
+    if not isinstance(ranking, (bool, np.bool_)):
+        raise TypeError(f"ranking must be True or False, got {type(ranking).__name__}")
     launch(
-        _confidence_step_rows, sizes["n"], 8 * sizes["q"], Z, G, candidate_bytes(Y), curvature, P
+        *(_confidence_step_rows, sizes["n"], 8 * sizes["q"]),
+        *(Z, candidate_bytes(Y), E, M, fit, sparsity, penalty, bool(ranking), P, row_objective),
     )
 
 
 @kernel
 def _confidence_step_rows(
-    start: int, stop: int, Z: Any, G: Any, Y: Any, curvature: float, P: Any
+    start: int,
+    stop: int,
+    Z: Any,
+    Y: Any,
+    E: Any,
+    M: Any,
+    fit: float,
+    sparsity: float,
+    penalty: float,
+    ranking: bool,
+    P: Any,
+    row_objective: Any,
 ) -> None:
     q = Z.shape[1]
     labels = np.empty(q, np.int64)
     free = np.empty(q, np.int64)
     is_free = np.empty(q, np.bool_)
-    work = np.empty((5, q), np.float64)
-    gains, losses, p = work[0], work[1], work[2]
+    work = np.empty((6, q), np.float64)
+    gains, losses, diagonal, p = work[0], work[1], work[2], work[3]
     H = np.empty((2, 2), np.float64)
     factor = np.empty((2, 2), np.float64)
+    curvature = fit - sparsity + penalty
     for i in range(start, stop):
         P[i, :] = 0
         n_labels = list_candidates(i, Y, labels)
-        if n_labels > 1 and not (all_finite(i, G, labels, n_labels) and np.isfinite(Z[i]).all()):
+        finite = _all_finite(Z[i], q)
+        if n_labels > 1:
+            _linear_part(i, Z, E, M, fit, penalty, labels, n_labels, gains)
+            finite &= _all_finite(gains, n_labels)
+        if not finite:
             for c in range(n_labels):
-                P[i, labels[c]] = np.nan
+                P[i, labels[c]] = 1 if n_labels == 1 else np.nan
+            row_objective[i] = np.nan
             continue
         if n_labels > 1:
-            n_labels = _possible_labels(G[i], labels, n_labels, curvature, gains)
+            n_labels = _possible_labels(gains, labels, n_labels, q, curvature, ranking)
         if n_labels == 1:
-            P[i, labels[0]] = 1
-        elif n_labels > 1:
+            p[0] = 1.0
+        loss = 0.0
+        if ranking and n_labels > 0:
             if n_labels > H.shape[0]:
                 H = np.empty((n_labels, n_labels), np.float64)
                 factor = np.empty((n_labels, n_labels), np.float64)
-            _hessian(Z[i], labels, n_labels, curvature, losses, H)
-            _simplex_qp(H, gains, n_labels, factor, work[3], work[4], free, is_free, p)
-            for c in range(n_labels):
-                P[i, labels[c]] = p[c]
+            _hessian(Z[i], labels, n_labels, curvature, losses, H, diagonal)
+            if n_labels > 1:
+                _simplex_qp(H, gains, n_labels, factor, work[4], work[5], free, is_free, p)
+            loss = _loss(H, diagonal, n_labels, p)
+        elif n_labels > 1:
+            _project(gains, n_labels, curvature, p)
+        for c in range(n_labels):
+            P[i, labels[c]] = p[c]
+        fit_loss = fit / 2 * _squared_distance(P[i], Z[i], q)
+        row_objective[i] = loss + fit_loss - sparsity / 2 * _dot(p, p, n_labels)
+
+
+@inline_helper
+def _linear_part(
+    i: int,
+    Z: Any,
+    E: Any,
+    M: Any,
+    fit: float,
+    penalty: float,
+    labels: Any,
+    n_labels: int,
+    gains: Any,
+) -> None:
+    """Minus the derivatives of all but the ranking loss by the candidates, at zero."""
+    for c in range(n_labels):
+        k = labels[c]
+        gains[c] = fit * np.float64(Z[i, k])
+        if penalty > 0:
+            gains[c] += np.float64(M[i, k]) + penalty * (1 - np.float64(E[i, k]))
+
+
+@inline_helper
+def _all_finite(values: Any, size: int) -> Any:
+    finite = True
+    for k in range(size):
+        finite &= np.isfinite(values[k])
+    return finite
+
+
+@inline_helper
+def _squared_distance(p: Any, z: Any, size: int) -> float:
+    total = 0.0
+    for k in range(size):
+        total += (np.float64(p[k]) - np.float64(z[k])) ** 2
+    return total
 
 
 @helper
-def _possible_labels(g: Any, labels: Any, n_labels: int, curvature: float, gains: Any) -> Any:
-    """Drop the labels that cannot be positive; distances to the largest `g` go to `gains`.
+def _possible_labels(
+    gains: Any, labels: Any, n_labels: int, q: int, curvature: float, ranking: bool
+) -> Any:
+    """Drop the labels that cannot be positive, and subtract the largest of `gains` from all.
 
-    At the solution ``H p - g`` is smallest on the support. On the simplex two entries of ``H p``
-    differ by less than a diagonal entry of H plus one off it, at most
-    ``4 log(2) / q + curvature``, and so do the entries of `g` on the support.
+    At the solution ``H p - gains`` is smallest on the support. On the simplex two entries of
+    ``H p`` differ by less than a diagonal entry of H plus one off it, at most
+    ``4 log(2) / q + curvature``, and so do the gains on the support.
     """
-    reach = 4 * math.log(2) / g.shape[0] + curvature
-    top = g[labels[0]]
+    reach = curvature + (4 * math.log(2) / q if ranking else 0.0)
+    top = gains[0]
     for c in range(1, n_labels):
-        top = max(top, g[labels[c]])
-    top = np.float64(top)
+        top = max(top, gains[c])
     n_kept = 0
     for c in range(n_labels):
-        gain = np.float64(g[labels[c]])
+        gain = gains[c]
         labels[n_kept] = labels[c]
         gains[n_kept] = gain - top
         n_kept += int(gain >= top - reach)
@@ -103,8 +191,36 @@ def _possible_labels(g: Any, labels: Any, n_labels: int, curvature: float, gains
 
 
 @helper
-def _hessian(z: Any, labels: Any, n_labels: int, curvature: float, losses: Any, H: Any) -> None:
-    """Second derivatives of ``L(z, p) + curvature/2 |p|^2`` between the labels."""
+def _project(gains: Any, size: int, curvature: float, p: Any) -> None:
+    """Minimise ``curvature/2 |p|^2 - <gains, p>`` over the simplex; the largest gain is zero.
+
+    The solution is ``max(gains/curvature - threshold, 0)``. The threshold that fits all positive
+    entries is too low, so entries at or below it are zero; drop them and repeat. The last pass
+    drops nothing and removes the rounding of the threshold.
+    """
+    for c in range(size):
+        p[c] = 1 + gains[c] / curvature
+    n_before, n_positive = 0, -1
+    while n_positive != n_before:
+        n_before = n_positive
+        n_positive = 0
+        excess = -1.0
+        for c in range(size):
+            n_positive += int(p[c] > 0)
+            excess += max(p[c], 0.0)
+        shift = excess / n_positive
+        for c in range(size):
+            p[c] = max(p[c] - shift, 0.0) if p[c] > 0 else 0.0
+
+
+@helper
+def _hessian(
+    z: Any, labels: Any, n_labels: int, curvature: float, losses: Any, H: Any, diagonal: Any
+) -> None:
+    """Second derivatives of ``L(z, p) + curvature/2 |p|^2`` between the labels.
+
+    The diagonal of those of ``L`` alone is written to `diagonal` as well.
+    """
     q = z.shape[0]
     scale = 4 / q**2
     largest = 0.0
@@ -117,12 +233,22 @@ def _hessian(z: Any, labels: Any, n_labels: int, curvature: float, losses: Any, 
             total += losses[k]
         for b in range(n_labels):
             H[a, b] = -scale * losses[labels[b]]
-        H[a, a] = scale * total + curvature
+        diagonal[a] = scale * total
+        H[a, a] = diagonal[a] + curvature
         largest = max(largest, H[a, a])
     # Below this the matrix is singular up to rounding, and the solution hardly determined. What
     # is found instead violates the conditions of optimality by 1e-12 at most.
     for a in range(n_labels):
         H[a, a] += max(1e-12 * largest - curvature, 0.0)
+
+
+@helper
+def _loss(H: Any, diagonal: Any, size: int, p: Any) -> float:
+    """The ranking loss, a quadratic form in the confidences."""
+    total = 0.0
+    for a in range(size):
+        total += p[a] * (diagonal[a] / 2 * p[a] + _dot(H[a], p, a))
+    return total
 
 
 @helper

@@ -7,12 +7,37 @@ from itertools import combinations
 import numpy as np
 
 
-def confidence_step(Z, G, Y, curvature, P):
+def confidence_step(Z, Y, E, M, fit, sparsity, penalty, ranking, P, row_objective):
     P[...] = 0
-    for z, g, candidates, p in zip(Z, G, Y != 0, P, strict=True):
+    for i, candidates in enumerate(Y != 0):
+        g = linear_part(Z[i], E[i], M[i], fit, penalty)
+        H = hessian(Z[i], fit - sparsity + penalty, ranking)
         if candidates.any():
-            H = hessian(z, curvature)[np.ix_(candidates, candidates)]
-            p[candidates] = simplex_qp(H, g[candidates].astype(np.float64))
+            P[i, candidates] = simplex_qp(H[np.ix_(candidates, candidates)], g[candidates])
+        row_objective[i] = objective(Z[i], fit, sparsity, ranking, P[i])
+
+
+def linear_part(z, e, m, fit, penalty):
+    """Minus the derivatives at zero of what is linear in the confidences of the candidates."""
+    z, e, m = (row.astype(np.float64) for row in (z, e, m))
+    return fit * z + m + penalty * (1 - e) if penalty > 0 else fit * z
+
+
+def objective(z, fit, sparsity, ranking, p):
+    z, p = z.astype(np.float64), p.astype(np.float64)
+    loss = ranking_loss(z, p) if ranking else 0
+    return loss + fit / 2 * ((p - z) ** 2).sum() - sparsity / 2 * (p @ p)
+
+
+def augmented_objective(z, y, e, m, fit, sparsity, penalty, ranking, p):
+    residual = (y != 0) - p - e
+    augmented = penalty / 2 * (residual @ residual) - m @ p if penalty > 0 else 0
+    return objective(z, fit, sparsity, ranking, p) + augmented
+
+
+def quadratic(z, g, curvature, ranking, p):
+    """The augmented objective up to a constant."""
+    return p @ hessian(z, curvature, ranking) @ p / 2 - g @ p
 
 
 def pair_losses(z):
@@ -24,17 +49,8 @@ def ranking_loss(z, p):
     return (np.subtract.outer(p, p) ** 2 * pair_losses(z)).sum() / len(z) ** 2
 
 
-def objective(z, g, curvature, p):
-    return ranking_loss(z, p) + curvature / 2 * (p @ p) - g @ p
-
-
-def gradient(z, g, curvature, p):
-    weights = np.subtract.outer(p, p) * pair_losses(z)
-    return 4 / len(z) ** 2 * weights.sum(axis=1) + curvature * p - g
-
-
-def hessian(z, curvature):
-    losses = pair_losses(z)
+def hessian(z, curvature, ranking):
+    losses = pair_losses(z) * ranking
     np.fill_diagonal(losses, 0)
     return 4 / len(z) ** 2 * (np.diag(losses.sum(axis=1)) - losses) + curvature * np.eye(len(z))
 

@@ -62,8 +62,9 @@ def test_ranking(name, n_divisions, n_polynomials, dtype, listing_of):
 
 @both_dtypes
 def test_confidence_step(dtype, listing_of):
-    Z, G, P = np.zeros((3, 2, 64), dtype)
-    text = listing_of(confidence, "confidence_step", Z, G, np.ones((2, 64), bool), 1.0, P)
+    Z, E, M, P = np.zeros((4, 2, 64), dtype)
+    inputs = (Z, np.ones((2, 64), bool), E, M, 1.0, 0.1, 1.0, True)
+    text = listing_of(confidence, "confidence_step", *inputs, P, np.zeros(2))
     # A loop with the division, another with the logarithm.
     assert blocks_with(VECTOR_DIVISION, text) >= 1
     assert blocks_with(VECTOR_FMA, text, at_least=8) >= 1

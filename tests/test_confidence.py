@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import naive_confidence as naive
 import numba
@@ -15,125 +16,199 @@ from hera_fast.threads import threads
 
 MANY_LABELS = 24 if numba.config.DISABLE_JIT else 219
 curvatures = st.floats(-6, 6).map(lambda exponent: 10.0**exponent)
+scales = st.sampled_from([0, 0.1, 1, 30, 1e30])
 
 
-def solved(Z, G, Y, curvature):
-    P = np.full_like(Z, np.nan)
-    confidence_step(Z, G, Y, curvature, P)
-    return P
+class Problem(NamedTuple):
+    """All arguments but the outputs."""
+
+    Z: np.ndarray
+    Y: np.ndarray
+    E: np.ndarray
+    M: np.ndarray
+    fit: float
+    sparsity: float
+    penalty: float
+    ranking: bool
+
+    @property
+    def curvature(self):
+        return self.fit - self.sparsity + self.penalty
+
+    def solve(self):
+        P, row_objective = np.full_like(self.Z, np.nan), np.full(len(self.Z), np.nan)
+        confidence_step(*self, P, row_objective)
+        assert not np.isnan(row_objective).any()
+        return P, row_objective
+
+    def rows(self):
+        """Scores, linear part, candidates of each row."""
+        for z, y, e, m in zip(self.Z, self.Y != 0, self.E, self.M, strict=True):
+            yield z.astype(np.float64), naive.linear_part(z, e, m, self.fit, self.penalty), y
+
+    def optimality_gaps(self, P):
+        """How far the slopes on the support are above their minimum, relative to their terms."""
+        for i, (z, g, y) in enumerate(self.rows()):
+            H = naive.hessian(z, self.curvature, self.ranking)
+            slopes = (H @ P[i] - g)[y]
+            terms = self.fit * np.abs(z[y])
+            if self.penalty > 0:
+                terms += np.abs(self.M[i, y]) + self.penalty * (1 + np.abs(self.E[i, y]))
+            support = P[i, y] > 0
+            yield (slopes[support].max() - slopes.min()) / (H[y, y].max() + terms.max())
+
+
+def with_linear_part(Z, G, Y, curvature, ranking=True):
+    """The problem to minimise ``L(Z[i], p) + curvature/2 |p|^2 - <G[i], p>``."""
+    return Problem(Z, Y, np.ones_like(Z), G, 0.0, 0.0, curvature, ranking)
+
+
+def solved(*arguments):
+    return with_linear_part(*arguments).solve()[0]
 
 
 @st.composite
-def problems(draw, most_labels, dtypes=dtypes, curvatures=curvatures):
-    """Scores, linear part, candidates and curvature, with ties and numbers of every size."""
+def problems(draw, most_labels, dtypes=dtypes, curvatures=curvatures, scales=scales):
+    """Problems with ties and numbers of every size."""
     n, q = draw(st.integers(0, 4)), draw(st.integers(1, most_labels))
     candidate_dtype = draw(st.sampled_from([np.float32, np.float64, np.bool_, np.uint8]))
     Y = draw(candidate_matrices(n, q)).astype(candidate_dtype)
     dtype = draw(dtypes)
     rng = np.random.default_rng(draw(seeds))
+    ranking = draw(st.booleans())
     curvature = draw(curvatures)
-    Z = rng.normal(size=(n, q))
+    sparsity = curvature * draw(st.sampled_from([0, 0.3, 3]))
+    share = draw(st.sampled_from([0, 0.4, 1]))
+    fit, penalty = share * (curvature + sparsity), (1 - share) * (curvature + sparsity)
+    Z, E, M = rng.normal(size=(3, n, q))
     # Linear parts that leave some, but not all labels positive are as large as the Hessian.
-    G = rng.normal(size=(n, q)) * (curvature + 2.8 / q) * draw(st.sampled_from([1e-3, 0.05, 1]))
+    M *= (curvature + 2.8 / q) * draw(st.sampled_from([1e-3, 0.05, 1]))
     if draw(st.booleans()):
         Z = Z.round()
     if draw(st.booleans()):
+        E[...] = 1
+    if draw(st.booleans()):
         copied = rng.integers(0, q, q)
-        Z, G = Z[:, copied], G[:, copied]
-    Z *= draw(st.sampled_from([0, 0.1, 1, 30, 1e30 if dtype == np.float32 else 1e150]))
-    G += draw(st.sampled_from([0, 1, -100]))
-    Z, G = (np.ascontiguousarray(array, dtype) for array in (Z, G))
-    return Z, G, Y, curvature
-
-
-def optimality_gap(z, g, y, curvature, p):
-    """How far the gradient on the support is above its minimum, relative to the data."""
-    candidates = y != 0
-    g = g.astype(np.float64)
-    slopes = naive.gradient(z, g, curvature, p.astype(np.float64))[candidates]
-    steepest = naive.hessian(z, curvature)[candidates, candidates].max()
-    support = p[candidates] > 0
-    return (slopes[support].max() - slopes.min()) / (steepest + np.abs(g[candidates]).max())
+        Z, E, M = Z[:, copied], E[:, copied], M[:, copied]
+    Z *= draw(scales)
+    M += draw(st.sampled_from([0, 1, -100]))
+    Z, E, M = (np.ascontiguousarray(array, dtype) for array in (Z, E, M))
+    return Problem(Z, Y, E, M, fit, sparsity, penalty, ranking)
 
 
 @given(problems(most_labels=24 if numba.config.DISABLE_JIT else 60))
 def test_the_solution_is_optimal(problem):
-    Z, G, Y, curvature = problem
-    P = solved(Z, G, Y, curvature)
-    assert P.dtype == Z.dtype
+    P, _ = problem.solve()
+    assert P.dtype == problem.Z.dtype
     assert (P >= 0).all()
-    assert (P[Y == 0] == 0).all()
-    for z, g, y, p in zip(Z, G, Y, P, strict=True):
+    assert (P[problem.Y == 0] == 0).all()
+    for p in P:
         assert abs(math.fsum(p) - 1) <= 8 * np.finfo(P.dtype).eps
-        # In float32 the solution is as exact, but is rounded when it is stored.
-        bound = 1e-12 if P.dtype == np.float64 else 1e-6
-        assert optimality_gap(z, g, y, curvature, p) <= bound
+    # In float32 the solution is as exact, but is rounded when it is stored.
+    bound = 1e-12 if P.dtype == np.float64 else 1e-6
+    assert max(problem.optimality_gaps(P), default=0) <= bound
 
 
 @given(problems(most_labels=7))
 @settings(max_examples=50)
 def test_agrees_with_the_twin(problem):
-    Z, G, Y, curvature = problem
-    P, ref = solved(Z, G, Y, curvature), np.empty(Z.shape)
-    naive.confidence_step(Z, G, Y, curvature, ref)
+    P, row_objective = problem.solve()
+    ref, ref_objective = np.empty(P.shape), np.empty(len(P))
+    naive.confidence_step(*problem, ref, ref_objective)
+    largest = max((np.abs(g).max() for _, g, _ in problem.rows()), default=0)
     # The weaker the curvature the less the objective tells solutions apart.
-    rounding = np.finfo(np.float64).eps * (1 + np.abs(G).max(initial=0)) / curvature
-    np.testing.assert_allclose(P, ref, rtol=0, atol=100 * (rounding + np.finfo(Z.dtype).eps))
+    rounding = np.finfo(np.float64).eps * (1 + largest) / problem.curvature
+    tolerance = 100 * (rounding + np.finfo(P.dtype).eps)
+    np.testing.assert_allclose(P, ref, rtol=0, atol=tolerance)
+    for z, found, expected in zip(problem.Z, row_objective, ref_objective, strict=True):
+        size = 1 + problem.sparsity + problem.fit * (1 + np.linalg.norm(z.astype(np.float64)) ** 2)
+        assert abs(found - expected) <= tolerance * size
 
 
-@given(problems(most_labels=16, dtypes=st.just(np.float64)), seeds)
-def test_no_point_of_the_simplex_is_better(problem, seed):
-    Z, G, Y, curvature = problem
+@given(problems(most_labels=40))
+def test_the_objective_is_that_of_the_solution(problem):
+    P, row_objective = problem.solve()
+    for z, p, found in zip(problem.Z, P, row_objective, strict=True):
+        ref = naive.objective(z, problem.fit, problem.sparsity, problem.ranking, p)
+        terms = 1 + problem.sparsity + problem.fit * ((p - z.astype(np.float64)) ** 2).sum()
+        assert abs(found - ref) <= 4 * np.finfo(P.dtype).eps * terms
+
+
+@given(problems(16, st.just(np.float64), scales=st.sampled_from([0, 0.1, 1, 30])), seeds)
+def test_the_step_never_raises_the_augmented_objective(problem, seed):
     rng = np.random.default_rng(seed)
-    P = solved(Z, G, Y, curvature)
-    for z, g, y, p in zip(Z, G, Y != 0, P, strict=True):
-        best = naive.objective(z, g, curvature, p)
-        slack = 1e-13 * (curvature + 3 + np.abs(g[y]).max())
+    P, _ = problem.solve()
+    for z, y, e, m, p in zip(*problem[:4], P, strict=True):
+        candidates = y != 0
+
+        def value(p, z=z, y=y, e=e, m=m):
+            return naive.augmented_objective(z, y, e, m, *problem[4:], p)
+
+        terms = problem.fit * (1 + z @ z) + problem.sparsity + 1
+        terms += problem.penalty * (4 + e @ e) + np.abs(m[candidates]).max()
+        for concentration in (0.1, 1, 10):
+            other = np.zeros_like(p)
+            other[candidates] = rng.dirichlet(np.full(candidates.sum(), concentration))
+            for step in (1, 1e-3):
+                assert value(p) <= value(p + step * (other - p)) + 1e-14 * terms
+
+
+@given(problems(16, st.just(np.float64)), seeds)
+def test_no_point_of_the_simplex_is_better(problem, seed):
+    rng = np.random.default_rng(seed)
+    P, _ = problem.solve()
+    for (z, g, y), p in zip(problem.rows(), P, strict=True):
+        # A common part of g is a constant, which would hide the rest.
+        g = np.where(y, g - g[y].max(), 0)
+        best = naive.quadratic(z, g, problem.curvature, problem.ranking, p)
+        slack = 1e-13 * (problem.curvature + 3 + np.abs(g).max())
         for concentration in (0.1, 1, 10):
             other = np.zeros_like(p)
             other[y] = rng.dirichlet(np.full(y.sum(), concentration))
             for step in (1, 1e-3):
                 moved = p + step * (other - p)
-                assert best <= naive.objective(z, g, curvature, moved) + slack
+                value = naive.quadratic(z, g, problem.curvature, problem.ranking, moved)
+                assert best <= value + slack
 
 
-@given(seeds)
+@given(problems(8, st.just(np.float64), scales=st.just(1)))
 @settings(max_examples=20)
-def test_the_twin_differentiates_the_loss(seed):
-    rng = np.random.default_rng(seed)
-    q = 6
-    z, p, g = rng.normal(size=q), rng.random(q), rng.normal(size=q)
-    basis = np.eye(q)
-    # A central difference is exact for a quadratic, up to rounding.
-    central = [
-        naive.objective(z, g, 0.3, p + e) / 2 - naive.objective(z, g, 0.3, p - e) / 2 for e in basis
-    ]
-    slopes = naive.gradient(z, g, 0.3, p)
-    np.testing.assert_allclose(slopes, central, atol=1e-13)
-    changes = [naive.gradient(z, g, 0.3, p + e) - slopes for e in basis]
-    np.testing.assert_allclose(naive.hessian(z, 0.3), changes, atol=1e-13)
+def test_the_twin_is_a_quadratic_programme(problem):
+    """The augmented objective differs from the quadratic by a constant."""
+    rng = np.random.default_rng(1)
+    for (z, g, y), e, m in zip(problem.rows(), problem.E, problem.M, strict=True):
+        one, other = np.zeros((2, len(z)))
+        one[y], other[y] = rng.random((2, y.sum()))
+        change = naive.augmented_objective(z, y, e, m, *problem[4:], other)
+        change -= naive.augmented_objective(z, y, e, m, *problem[4:], one)
+        ref = naive.quadratic(z, g, problem.curvature, problem.ranking, other)
+        ref -= naive.quadratic(z, g, problem.curvature, problem.ranking, one)
+        size = 1 + (problem.fit + problem.penalty) * len(z) + np.abs(m).sum()
+        np.testing.assert_allclose(change, ref, rtol=0, atol=1e-13 * size)
 
 
 @pytest.mark.parametrize("curvature", [1e-6, 1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("spread", [1e-3, 0.03, 0.5])
-def test_every_label_may_be_a_candidate(curvature, spread):
+@pytest.mark.parametrize("ranking", [True, False])
+def test_every_label_may_be_a_candidate(curvature, spread, ranking):
     rng = np.random.default_rng(5)
     q = MANY_LABELS
     Z = rng.normal(size=(2, q))
     G = spread * (curvature + 2.8 / q) * rng.normal(size=(2, q))
-    Y = np.ones((2, q), bool)
-    for z, g, y, p in zip(Z, G, Y, solved(Z, G, Y, curvature), strict=True):
-        assert optimality_gap(z, g, y, curvature, p) <= 1e-13
+    problem = with_linear_part(Z, G, np.ones((2, q), bool), curvature, ranking)
+    P, _ = problem.solve()
+    assert max(problem.optimality_gaps(P)) <= 1e-13
+    for p in P:
         assert abs(math.fsum(p) - 1) <= 1e-14
 
 
-@given(problems(12, st.just(np.float64), st.sampled_from([2.3e-308, 1e-300, 1e-100, 1e-30, 1e-15])))
+@given(problems(12, st.just(np.float64), st.sampled_from([1e-307, 1e-300, 1e-100, 1e-30, 1e-15])))
 def test_vanishing_curvature_is_no_trouble(problem):
-    Z, G, Y, curvature = problem
-    for z, g, y, p in zip(Z, G, Y, solved(Z, G, Y, curvature), strict=True):
-        assert (p >= 0).all()
+    P, _ = problem.solve()
+    assert (P >= 0).all()
+    assert max(problem.optimality_gaps(P), default=0) <= 1e-10
+    for p in P:
         assert abs(math.fsum(p) - 1) <= 1e-14
-        assert optimality_gap(z, g, y, curvature, p) <= 1e-10
 
 
 @st.composite
@@ -202,9 +277,39 @@ def test_one_candidate_is_certain():
     assert solved(Z, G, np.array([[False, True, False]]), 1e-6).tolist() == [[0, 1, 0]]
 
 
-def test_a_row_without_candidates_becomes_zero():
+@pytest.mark.parametrize("ranking", [True, False])
+def test_rows_with_one_possible_label_have_an_objective(ranking):
+    rng = np.random.default_rng(2)
+    Z, E = rng.normal(size=(2, 2, 9))
+    M = np.zeros((2, 9))
+    Y = np.zeros((2, 9), bool)
+    Y[:, 3] = Y[1, 5] = True
+    M[1, 5] = -100  # a candidate that is ruled out beforehand
+    P, row_objective = Problem(Z, Y, E, M, 0.5, 0.25, 0.125, ranking).solve()
+    assert P[:, 3].tolist() == [1, 1]
+    ref = [naive.objective(Z[i], 0.5, 0.25, ranking, P[i]) for i in range(2)]
+    np.testing.assert_allclose(row_objective, ref, rtol=1e-14)
+
+
+@pytest.mark.parametrize("ranking", [True, False])
+def test_without_penalty_noise_and_multiplier_are_not_read(ranking):
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(5, 6))
+    Y = rng.random((5, 6)) < 0.6
+    unread = np.full_like(Z, np.nan)
+    P, row_objective = Problem(Z, Y, unread, unread, 0.5, 0.2, 0.0, ranking).solve()
+    others = Problem(Z, Y, Z, Z, 0.5, 0.2, 0.0, ranking).solve()
+    assert np.isfinite(row_objective).all()
+    assert P.tobytes() == others[0].tobytes()
+    assert row_objective.tobytes() == others[1].tobytes()
+
+
+@pytest.mark.parametrize("ranking", [True, False])
+def test_a_row_without_candidates_becomes_zero(ranking):
     Z = np.ones((2, 3))
-    assert solved(Z, Z, np.zeros((2, 3), np.uint8), 1.0).tolist() == [[0, 0, 0], [0, 0, 0]]
+    P, row_objective = Problem(Z, np.zeros((2, 3), np.uint8), Z, Z, 3.0, 1.0, 1.0, ranking).solve()
+    assert P.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert row_objective.tolist() == [4.5, 4.5]
 
 
 def test_equal_labels_share_equally():
@@ -229,45 +334,75 @@ def test_a_large_linear_part_decides(scale):
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs NUMBA_NUM_THREADS >= 2")
-def test_the_number_of_threads_changes_no_bit():
+@pytest.mark.parametrize("ranking", [True, False])
+def test_the_number_of_threads_changes_no_bit(ranking):
     rng = np.random.default_rng(0)
     shape = (20, 12) if numba.config.DISABLE_JIT else (500, 99)
-    Z, G = rng.normal(size=shape), rng.random(shape)
-    Y = rng.random(shape) < 0.1
+    Z, E, M = rng.normal(size=(3, *shape))
+    problem = Problem(Z, rng.random(shape) < 0.1, E, M, 0.5, 0.1, 0.2, ranking)
     with threads(1):
-        one = solved(Z, G, Y, 0.5)
+        one = problem.solve()
     with threads(2):
-        two = solved(Z, G, Y, 0.5)
-    assert one.tobytes() == two.tobytes()
+        two = problem.solve()
+    for first, second in zip(one, two, strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+def valid():
+    Z, E, M, P = np.zeros((4, 3, 4))
+    return {
+        **{"Z": Z, "Y": np.ones((3, 4), bool), "E": E, "M": M},
+        **{"fit": 1.0, "sparsity": 0.5, "penalty": 1.0, "ranking": True},
+        **{"P": P, "row_objective": np.zeros(3)},
+    }
 
 
 def test_bad_arguments_are_named():
-    Z, G, P = np.zeros((3, 3, 4))
-    Y = np.ones((3, 4), bool)
-    with pytest.raises(TypeError, match=r"^Z must be float32 or float64"):
-        confidence_step(Z.astype(int), G, Y, 1.0, P)
-    with pytest.raises(TypeError, match=r"^G must be float64 like Z"):
-        confidence_step(Z, G.astype(np.float32), Y, 1.0, P)
-    with pytest.raises(TypeError, match=r"^Y must be"):
-        confidence_step(Z, G, Y.astype(np.int64), 1.0, P)
-    with pytest.raises(ValueError, match=r"^G must have shape"):
-        confidence_step(Z, G[:2], Y, 1.0, P)
-    with pytest.raises(ValueError, match=r"^P is written to, but it shares memory with G"):
-        confidence_step(Z, G, Y, 1.0, G)
-    with pytest.raises(TypeError, match=r"^curvature must be a number"):
-        confidence_step(Z, G, Y, None, P)
-    for curvature in (0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match=r"^curvature must be a positive"):
-            confidence_step(Z, G, Y, curvature, P)
+    arguments = valid()
+    confidence_step(**arguments)
+    for name, value, error, message in [
+        ("Z", np.zeros((3, 4), int), TypeError, "Z must be float32 or float64"),
+        ("E", np.zeros((3, 4), np.float32), TypeError, "E must be float64 like Z"),
+        ("M", np.zeros((3, 4), np.float32), TypeError, "M must be float64 like Z"),
+        ("Y", np.zeros((3, 4), np.int64), TypeError, "Y must be"),
+        ("M", np.zeros((2, 4)), ValueError, "M must have shape"),
+        ("P", arguments["M"], ValueError, "P is written to, but it shares memory with M"),
+        ("row_objective", np.zeros(3, np.float32), TypeError, "row_objective must be float64"),
+        ("row_objective", np.zeros(4), ValueError, "row_objective must have shape"),
+        ("ranking", 1, TypeError, "ranking must be True or False, got int"),
+        ("ranking", None, TypeError, "ranking must be True or False, got NoneType"),
+    ]:
+        with pytest.raises(error, match="^" + message):
+            confidence_step(**{**arguments, name: value})
+
+
+@pytest.mark.parametrize("name", ["fit", "sparsity", "penalty"])
+def test_bad_numbers_are_named(name):
+    for value in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"^{name} must be a non-negative"):
+            confidence_step(**{**valid(), name: value})
+    with pytest.raises(TypeError, match=f"^{name} must be a number"):
+        confidence_step(**{**valid(), name: None})
+
+
+@pytest.mark.parametrize("sparsity", [2.0, 3.0])
+def test_the_problem_must_be_convex(sparsity):
+    with pytest.raises(ValueError, match=r"^fit - sparsity \+ penalty must be a positive"):
+        confidence_step(**{**valid(), "sparsity": sparsity})
+
+
+def test_any_boolean_says_whether_to_rank():
+    confidence_step(**{**valid(), "ranking": np.bool_(True)})
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_shows(bad):
-    Z = np.zeros((4, 3))
-    G = np.zeros((4, 3))
-    Y = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]], dtype=bool)
-    Z[0, 2] = G[1, 0] = G[2, 2] = G[3, 0] = bad
-    P = np.empty_like(Z)
-    confidence_step(Z, G, Y, 1.0, P)
+@pytest.mark.parametrize("ranking", [True, False])
+def test_what_is_not_finite_shows(bad, ranking):
+    Z, E, M, P = np.zeros((4, 6, 3))
+    Y = np.array([[1, 1, 0]] * 4 + [[1, 0, 0]] * 2, dtype=bool)
+    Z[0, 2] = M[1, 0] = E[2, 1] = M[3, 2] = Z[4, 2] = M[5, 0] = bad
+    row_objective = np.empty(6)
+    confidence_step(Z, Y, E, M, 0.0, 0.0, 1.0, ranking, P, row_objective)
     unknown = [np.nan, np.nan, 0]
-    np.testing.assert_array_equal(P, [unknown, unknown, [0.5, 0.5, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(P, [unknown] * 3 + [[0.5, 0.5, 0], [1, 0, 0], [1, 0, 0]])
+    assert np.isnan(row_objective).tolist() == [True] * 3 + [False, True, False]

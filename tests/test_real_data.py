@@ -98,19 +98,24 @@ def test_ranking_agrees_with_the_twin(problem, kernel, n_vectors, n_matrices):
         np.testing.assert_allclose(comp, ref, rtol=1e-13, atol=1e-13 * np.abs(ref).max())
 
 
-@pytest.mark.parametrize("curvature", [0.1, 3.0])
-def test_the_confidence_step_improves_confidences(problem, curvature):
-    P = np.full_like(problem.P, np.nan)
-    confidence_step(problem.Z, problem.G, problem.Y, curvature, P)
-    assert_confidences(P, problem.Y)
+@pytest.mark.parametrize("ranking", [True, False])
+@pytest.mark.parametrize(("fit", "sparsity", "penalty"), [(0.1, 0.0, 0.0), (1.0, 0.5, 2.5)])
+def test_the_confidence_step_improves_confidences(problem, fit, sparsity, penalty, ranking):
+    Z, Y, M, E = problem.Z, problem.Y, problem.G, np.maximum(-problem.G, 0)
+    P, row_objective = np.full_like(problem.P, np.nan), np.full(len(Z), np.nan)
+    weights = (fit, sparsity, penalty, ranking)
+    confidence_step(Z, Y, E, M, *weights, P, row_objective)
+    assert_confidences(P, Y)
     better = 0
     for i in problem.sample:
-        z, g = problem.Z[i], problem.G[i]
         before, after = (
-            naive_confidence.objective(z, g, curvature, p) for p in (problem.P[i], P[i])
+            naive_confidence.augmented_objective(Z[i], Y[i], E[i], M[i], *weights, p)
+            for p in (problem.P[i], P[i])
         )
-        assert after <= before + 1e-14
+        assert after <= before + 1e-13 * np.abs(before)
         better += after < before - 1e-6
+        objective = naive_confidence.objective(Z[i], fit, sparsity, ranking, P[i])
+        np.testing.assert_allclose(row_objective[i], objective, rtol=1e-12)
     assert better > 0
 
 
