@@ -192,7 +192,8 @@ class _SparseFeatures:
             total[product.row, product.col] += product.data
 
         total = sum_blocks(add, n, (d, d), d)
-        return total - self.total_weight * np.outer(self.mean, self.mean)
+        total -= self.total_weight * np.outer(self.mean, self.mean)
+        return total
 
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
         shift = offset - self.mean @ W
@@ -200,4 +201,6 @@ class _SparseFeatures:
 
     def correlate(self, R: _Array) -> _Array:
         sums = column_sums(R, self.sample_weight)
-        return cross_product(self._X, R, self.sample_weight) - np.outer(self.mean, sums)
+        product = cross_product(self._X, R, self.sample_weight)
+        product -= np.outer(self.mean, sums)
+        return product

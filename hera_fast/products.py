@@ -65,9 +65,11 @@ class SparseBlocks:
 def _rows_of(matrix: Any, start: int, stop: int) -> Any:
     pointers = matrix.indptr[start : stop + 1]
     entries = slice(pointers[0], pointers[-1])
-    shape = (stop - start, matrix.shape[1])
-    parts = (matrix.data[entries], matrix.indices[entries], pointers - pointers[0])
-    return sparse.csr_array(parts, shape=shape)
+    block = sparse.csr_array((stop - start, matrix.shape[1]), dtype=matrix.dtype)
+    # Given to the constructor, these would be copied.
+    block.data, block.indices = matrix.data[entries], matrix.indices[entries]
+    block.indptr = pointers - pointers[0]
+    return block
 
 
 def _cut(start: int, stop: int, step: int) -> list[slice]:

@@ -18,7 +18,7 @@ from scipy import linalg
 from strategies import dtypes, seeds
 
 import hera_fast.svd as svd_module
-from hera_fast.svd import singular_value_threshold
+from hera_fast.svd import shrink_singular_values, singular_value_threshold
 from hera_fast.threads import threads
 
 METHODS = ["auto", "gram", "full", "truncated", "randomized"]
@@ -739,3 +739,125 @@ def test_a_large_value_at_the_threshold_counts_as_below(keep, monkeypatch):
     E, rank = singular_value_threshold(A, s[keep], method="gram")
     assert rank == keep
     np.testing.assert_allclose(E, (U * np.maximum(s - s[keep], 0)) @ Vt, rtol=0, atol=1e-12)
+
+
+@every_method
+@both_dtypes
+@pytest.mark.parametrize("shape", [(300, 120), (120, 300)])
+@pytest.mark.parametrize("exponent", [-70, 0, 70])
+def test_nuclear_norm(method, dtype, shape, exponent):
+    values = spectrum("decaying", 120)
+    A = np.ldexp(with_spectrum(values, *shape, dtype), exponent)
+    for threshold in (200.0, 60.0, 1.0, 0.0):
+        out = np.empty_like(A)
+        scaled = float(np.ldexp(threshold, exponent))
+        rank, nuclear_norm = shrink_singular_values(A, scaled, method, out)
+        E, expected_rank = singular_value_threshold(A, scaled, method)
+        assert rank == expected_rank
+        assert (out == E).all()
+        assert type(nuclear_norm) is float
+        expected = np.maximum(values - threshold, 0).sum()
+        tolerance = 1e-11 if dtype == np.float64 else 1e-5
+        assert np.ldexp(nuclear_norm, -exponent) == pytest.approx(expected, rel=tolerance)
+
+
+def test_nuclear_norm_of_nothing():
+    empty = np.empty((0, 3))
+    assert shrink_singular_values(empty, 1.0, "auto", empty) == (0, 0.0)
+
+
+@both_dtypes
+@pytest.mark.parametrize("method", ["auto", "gram"])
+@pytest.mark.parametrize("threshold", [2.0, 0.5, 0.02, 1e-7])
+def test_nothing_with_a_row_for_each_row_is_allocated(dtype, method, threshold):
+    A = with_spectrum(np.logspace(0, -3, 10), 100_000, 10, dtype)
+    out = np.empty_like(A)
+    shrink_singular_values(A, threshold, method, out)
+    tracemalloc.start()
+    shrink_singular_values(A, threshold, method, out)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * len(A)
+
+
+# ---- single precision --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def double_products(monkeypatch):
+    """Shapes of matrices that were multiplied in double precision."""
+    shapes = []
+    gram = svd_module._gram
+
+    def noting(tall, *arguments):
+        shapes.append(tall.shape)
+        return gram(tall, *arguments)
+
+    monkeypatch.setattr(svd_module, "_gram", noting)
+    return shapes
+
+
+def rows_like(kind, n, q):
+    rng = np.random.default_rng(1)
+    A = {
+        "normal": lambda: rng.standard_normal((n, q)),
+        "graded": lambda: rng.standard_normal((n, q)) * np.logspace(0, -2, q),
+        "positive": lambda: rng.random((n, q)),
+        "sparse": lambda: rng.random((n, q)) * (rng.random((n, q)) < 0.05),
+        "offset": lambda: rng.standard_normal((n, q)) + 5,
+        "one large row": lambda: np.r_[np.full((1, q), 1e3), rng.standard_normal((n - 1, q))],
+        "constant": lambda: np.full((n, q), 1 / 3) + 1e-3 * rng.standard_normal((n, q)),
+    }[kind]()
+    return A.astype(np.float32)
+
+
+KINDS = ["normal", "graded", "positive", "sparse", "offset", "one large row", "constant"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_error_of_a_gram_matrix_in_single_precision_is_known(kind):
+    A = rows_like(kind, 5000, 60)
+    gram, error = svd_module._gram_in_single(A)
+    true_error = np.linalg.norm(gram - A.astype(float).T @ A.astype(float))
+    assert true_error <= svd_module._SINGLE_MARGIN * error
+    assert error <= 20 * true_error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_single_precision_is_accurate(kind, share):
+    A = rows_like(kind, 5000, 60)
+    threshold = share * float(np.linalg.norm(A.astype(float), 2))
+    assert_right(A, threshold, "auto")
+
+
+@pytest.mark.parametrize("kind", ["normal", "graded", "positive", "sparse", "offset"])
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.5, 2.0])
+def test_single_precision_suffices(kind, share, double_products):
+    A = rows_like(kind, 5000, 60)
+    singular_value_threshold(A, share * float(np.linalg.norm(A.astype(float), 2)))
+    assert not double_products
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-30, 1e-5, 1e-3])
+def test_single_precision_does_not_suffice_for_small_values(share, double_products):
+    A = with_spectrum(np.logspace(0, -4, 60), 3000, 60, np.float32)
+    assert_right(A, share, "auto")
+    assert double_products
+
+
+def test_single_precision_does_not_suffice_at_the_threshold(double_products):
+    A = rows_like("normal", 3000, 60)
+    values = linalg.svdvals(A.astype(float))
+    for rank in (3, 30):
+        for threshold in values[rank] * (1 + np.array([-1e-12, 1e-12])):
+            double_products.clear()
+            assert_right(A, float(threshold), "auto")
+            assert double_products
+
+
+def test_single_precision_does_not_suffice_for_a_large_error(monkeypatch, double_products):
+    monkeypatch.setattr(svd_module, "_SINGLE_TOLERANCE", 1e-12)
+    A = rows_like("normal", 3000, 60)
+    assert_right(A, 20.0, "auto")
+    assert double_products
