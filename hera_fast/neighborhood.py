@@ -98,9 +98,9 @@ def neighbor_scores(
     >>> points = np.array([[0.0], [1.0], [5.0]])
     >>> confidence = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     >>> scores = np.empty((2, 2))
-    >>> neighbor_scores(np.array([[0.5], [0.1]]), points, confidence, scores, n_neighbors=2)
+    >>> neighbor_scores(np.array([[0.5], [0.4]]), points, confidence, scores, n_neighbors=2)
     >>> scores.round(2).tolist()
-    [[0.5, 0.5], [0.92, 0.08]]
+    [[0.5, 0.5], [0.71, 0.29]]
     """
     _check_positive("n_neighbors", n_neighbors)
     if neighbor_rank is not None:
@@ -289,7 +289,7 @@ def _gaussian(squares: _Array, rank: int, normalize: bool) -> _Array:
     if normalize:
         excess -= excess.min(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weights = np.exp(-np.square(np.sqrt(excess) / sigma[:, np.newaxis]))
+        weights: _Array = np.exp(-np.square(np.sqrt(excess) / sigma[:, np.newaxis]))
     weights[excess == 0] = 1
     return weights
 
