@@ -238,12 +238,25 @@ def test_sparse_rows_with_unsorted_and_repeated_columns():
     rng = np.random.default_rng(8)
     queries, points, confidence = random_problem(rng, 5, 9, 3, 2)
     columns = np.tile([2, 0, 1, 0], 9)
-    halves = points[:, [2, 0, 1, 0]] * [1, 0.5, 1, 0.5]
-    untidy = sparse.csr_array((halves.ravel(), columns, np.arange(0, 37, 4)), shape=(9, 3))
-    before = untidy.indices.copy()
+    parts = points[:, [2, 0, 1, 0]] - [0, 1e3, 0, 0]
+    parts[:, 3] = 1e3
+    parts[0] = [points[0, 2], points[0, 0], points[0, 1], 0]
+    untidy = sparse.csr_array((parts.ravel(), columns, np.arange(0, 37, 4)), shape=(9, 3))
     comp = scores_of(sparse.csr_array(queries), untidy, confidence, n_neighbors=3)
     close(comp, scores_of(queries, points, confidence, n_neighbors=3), np.float64)
-    np.testing.assert_array_equal(untidy.indices, before)
+    np.testing.assert_array_equal(untidy.indices, columns)
+
+
+def test_sparse_points_in_many_blocks(monkeypatch):
+    """Many equal distances, 0 among them, within and across the blocks."""
+    monkeypatch.setattr(module, "_SPARSE_POINTS", 7)
+    rng = np.random.default_rng(12)
+    queries, points = rng.integers(0, 2, (30, 6)) * 1.0, rng.integers(0, 2, (100, 6)) * 1.0
+    for k in (1, 2, 3, 20):
+        comp = scores_of(
+            sparse.csr_array(queries), sparse.csr_array(points), np.eye(100), n_neighbors=k
+        )
+        close(comp, scores_of(queries, points, np.eye(100), n_neighbors=k), np.float64)
 
 
 def test_sparse_rows_without_entries():
