@@ -10,10 +10,10 @@ hides on which side of t an s lies whose square is that close to t^2. Where that
 enough, a second Gram matrix, of A in the basis found so far, restores full accuracy.
 
 For a matrix in single precision the first attempt is a Gram matrix G of products in single
-precision, which take half the time. Its error D = G - A'A is measured, by one random vector x in
-double precision: |D x| is about |D|. To first order that changes E by at most |D| / (s + t) with
-the smallest s that is kept, and no s^2 moves by more than |D|. Unless this is good enough, all
-begins anew with products in double precision.
+precision, which take half the time, with squares in double precision on its diagonal. Its error
+D = G - A'A is measured by one random vector x of signs: |D x| is about |D|. To first order D
+changes E by at most |D| / (s + t) with the smallest s that is kept, and no s^2 moves by more than
+|D|. Unless this is good enough, all begins anew with products in double precision.
 
 The methods for few singular values do not guess how many there are: by Sylvester's law of inertia
 a factorisation G - t^2 I = L D L' has exactly as many positive eigenvalues in D as there are
@@ -286,12 +286,15 @@ def _gram_in_single(tall: _Array) -> tuple[_Array, float]:
         with np.errstate(all="ignore"):  # the caller looks at the result
             total[:q] += block.T @ block
             block = block.astype(np.float64)
-            total[q] += (block @ signs) @ block
+            total[q] += np.einsum("ij,ij->j", block, block)
+            total[q + 1] += (block @ signs) @ block
 
-    total = sum_blocks(add, n, (q + 1, q), q * q)
-    gram = total[:q]
+    total = sum_blocks(add, n, (q + 2, q), q * q)
+    gram, squares, image = total[:q], total[q], total[q + 1]
+    # Where columns have little in common, as those of labels, nearly all of the error is here.
+    np.fill_diagonal(gram, squares)
     with np.errstate(all="ignore"):
-        return gram, float(np.linalg.norm(signs @ gram - total[q]))
+        return gram, float(np.linalg.norm(signs @ gram - image))
 
 
 def _full(tall: _Array) -> tuple[_Array, _Array]:
