@@ -49,8 +49,8 @@ _Array = np.ndarray[Any, Any]
 _METHODS = ("auto", "gram", "full", "truncated", "randomized")
 
 _EPS = float(np.finfo(np.float64).eps)
-# The Gram matrix is trusted for singular values down to this part of the largest one. The
-# arithmetic is double in both cases.
+# The Gram matrix is trusted for singular values down to this part of the largest one if
+# the products were made in double precision.
 _TRUSTED = {np.dtype(np.float64): 1e-3, np.dtype(np.float32): 1e-6}
 # Bound on the error of E, relative to E, from subspaces that are found by iteration.
 _TOLERANCE = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-7}
@@ -111,7 +111,8 @@ def singular_value_threshold(
 
         ``"truncated"`` and ``"randomized"`` first count the singular values above the threshold
         and turn to ``"gram"`` when there are many or when not all are found. Beside rounding,
-        their error is at most 1e-11 of the norm of E, or 1e-7 in single precision. ``"gram"``
+        their error is at most 1e-11 of the norm of E. In single precision every method but
+        ``"full"`` aims at 1e-6, and works in double precision where that takes it. ``"gram"``
         takes a second pass over A when it keeps a singular value that is small against the
         largest one, or when one is so close to the threshold that the first pass does not tell
         on which side it is.
