@@ -72,3 +72,38 @@ def dense_problem(shape: Shape, dtype: str = "float64", seed: int = SEED) -> Pro
     confidence = np.random.default_rng(seed).exponential(size=Z.shape)
     confidence /= confidence.sum(axis=1, keepdims=True)
     return Problem(Z, np.ones(Z.shape, bool), confidence.astype(dtype))
+
+
+class Rows(NamedTuple):
+    """Features X (n, d), candidates Y (n, q) and the true labels y (n,)."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    y: np.ndarray
+
+
+def rows_with_truth(
+    n: int, d: int, q: int, candidates: float, dtype: str = "float64", seed: int = SEED
+) -> Rows:
+    """Rows whose labels can be learned: Gaussian clusters, long-tailed, with names that co-occur.
+
+    Label j is true with weight 1/(1 + j). A false candidate is one of eight companions of the
+    true label, the first of them most often, or any label one time in four.
+    """
+    rng = np.random.default_rng(seed)
+    weights = 1 / np.arange(1, q + 1)
+    y = rng.choice(q, size=n, p=weights / weights.sum())
+    # Few directions tell the labels apart, as in embeddings of faces.
+    means = rng.standard_normal((q, d)) * np.exp(-np.arange(d) / (d / 4))
+    X = 0.8 * means[y] + rng.standard_normal((n, d))
+    companions = np.argsort(rng.random((q, q)), axis=1)[:, :8]
+    Y = np.zeros((n, q), dtype=bool)
+    Y[np.arange(n), y] = True
+    sizes = np.minimum(1 + rng.poisson(candidates - 1, n), q)
+    # Drawn again where a draw brings nothing new.
+    while len(missing := np.flatnonzero(Y.sum(axis=1) < sizes)):
+        which = np.minimum(rng.geometric(0.4, len(missing)) - 1, 7)
+        drawn = companions[y[missing], which]
+        drawn = np.where(rng.random(len(missing)) < 0.25, rng.integers(q, size=len(missing)), drawn)
+        Y[missing, drawn] = True
+    return Rows(X.astype(dtype), Y, y)

@@ -1,0 +1,827 @@
+"""HERA as a scikit-learn classifier, and as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from hera_fast.candidates import check_candidates
+from hera_fast.features import make_features
+from hera_fast.kernels import project_simplex, softmax
+from hera_fast.neighborhood import neighbor_scores
+from hera_fast.paper import solve_paper
+from hera_fast.persistence import read_model, write_model
+from hera_fast.products import SparseBlocks, multiply_rows
+from hera_fast.progress import Progress
+from hera_fast.rbf import fit_rbf
+from hera_fast.run import FIGURES, Observer, Options, Solution, State
+from hera_fast.solver import solve
+from hera_fast.threads import threads
+
+__all__ = ["HERAClassifier", "hera"]
+
+_Array = np.ndarray[Any, Any]
+
+# Queries are scored in blocks of about this many scores, and of some thousand rows at least,
+# because the search for neighbours prepares the training rows once for every block.
+_BLOCK_SCORES = 1 << 21
+_BLOCK_ROWS = 4096
+
+
+# Fitted attributes that are plain arrays, with None for those that are not needed.
+_SAVED = (
+    "coef_",
+    "intercept_",
+    "confidence_",
+    "noise_",
+    "_mean",
+    "_offset",
+    "_fit_X",
+    "_multiplicity",
+)
+_SAVED_MAP = ("components_", "normalization_", "component_indices_")
+
+
+class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Partial-label classifier with a ranking and a reconstruction loss.
+
+    Each training row comes with a set of candidate labels, one of which is true. HERA learns how
+    confident it can be in each candidate, and a linear model of these confidences. It minimises
+
+    ``L_rank(Z, P) + alpha/2 |P - Z|^2 - mu/2 |P|^2 + beta |W|^2 + nu |E|_*``
+
+    over the confidences P, the model W with scores Z and the noise E, where Y = P + E are the
+    candidates. `L_rank` wants labels of different confidence to have different scores; the
+    nuclear norm wants false candidates to follow few patterns.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Weight of the reconstruction loss, relative to the ranking loss.
+    beta : float, default=0.1
+        Weight of the penalty on the coefficients. Not used by ``calibration="gaussian"``.
+    mu : float, default=0.0
+        How much confidences are drawn to a single candidate, less than `alpha`. With
+        ``formulation="paper"`` the weight of the l1 norm, of any size.
+    nu : float, default=0.1
+        Weight of the nuclear norm of the noise. It is relative to the scale of the data, so that
+        one value serves data of every size: from 1 on the first noise is zero. 0 leaves the
+        low-rank part out. With ``formulation="paper"`` an absolute weight.
+    formulation : {"simplex", "paper"}, default="simplex"
+        ``"simplex"``: the confidences of a row are not negative, sum to one and vanish outside
+        its candidates. ``"paper"``: the problem as published, see :meth:`paper`.
+    calibration : {"gaussian", None}, default="gaussian"
+        ``"gaussian"``: the scores are the probabilities of a Gaussian discriminant that is fitted
+        to the confidences. None: they are the values of the linear model, Z = XW. Not used by
+        ``formulation="paper"``.
+    ranking : bool, default=True
+        Whether the ranking loss takes part.
+    shrinkage : float, default=0.1
+        Part of its variance that is added to the variance of each feature in the Gaussian
+        discriminant.
+    prediction : {"hybrid", "linear", "neighbors"}, default="hybrid"
+        Whether the model, the confidences of the nearest training rows, or both decide.
+    n_neighbors : int, default=10
+        Number of nearest training rows.
+    neighbor_weight : float, default=1.0
+        Weight of the neighbours beside the model in ``prediction="hybrid"``. With
+        ``formulation="paper"`` the neighbours' similarities are their weights.
+    neighbor_rank : int or None, default=None
+        The width of the similarity is the mean distance of neighbours to their neighbour of this
+        rank, among themselves. None takes the median one.
+    kernel : {"rbf", None}, default=None
+        ``"rbf"`` replaces the features by an approximate Gaussian kernel map.
+    gamma : float or "median", default="median"
+        The kernel is ``exp(-gamma |x - y|^2)``. ``"median"`` takes the inverse of the median
+        squared distance between training rows.
+    n_components : int, default=500
+        Number of features of the kernel map, at most the number of rows.
+    fit_intercept : bool, default=True
+        Whether the linear model has an intercept. The Gaussian discriminant always has one.
+    max_iter : int, default=100
+        Most iterations.
+    tol : float, default=1e-3
+        The run ends when primal residual, dual residual and relative change of the objective are
+        at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`.
+    penalty : float or None, default=None
+        First penalty of the constraint Y = P + E. None stands for ``0.1 * alpha``, in
+        ``formulation="paper"`` for 1e-6.
+    penalty_growth : float or "balance", default="balance"
+        ``"balance"`` doubles or halves the penalty when one residual is more than ten times the
+        other. A number multiplies it in every iteration.
+    max_penalty : float, default=1e6
+        The penalty stays below.
+    split_penalty, max_split_penalty : float or None, default=None
+        The same for the constraint P = J of ``formulation="paper"``. None takes those above.
+    inner_iter : int, default=10
+        Steps of gradient descent on W and on P in each iteration of ``formulation="paper"``.
+    step_size : float or None, default=None
+        Their length. None takes the inverse of a bound on the curvature, which needs no tuning.
+    init : {"equal", "candidates"}, default="equal"
+        First confidences of ``formulation="paper"``: the same for all candidates of a row, with
+        sum 1; or 1 for every candidate.
+    svd : {"auto", "gram", "full", "truncated", "randomized"}, default="auto"
+        How singular values are found, see
+        :func:`hera_fast.svd.singular_value_threshold`.
+    n_threads : int or None, default=None
+        Threads for kernels and BLAS. None leaves the settings as they are. The result does not
+        depend on it.
+    random_state : int, RandomState instance or None, default=None
+        For the rows that make up the kernel map, and for ``svd="randomized"``.
+    warm_start : bool, default=False
+        Go on from where the last call of `fit` ended; X and Y must have the same shapes.
+    verbose : int, default=0
+        Show progress.
+    callback : callable or None, default=None
+        Called with a :class:`hera_fast.run.State` after every iteration. Something true as its
+        result ends the run.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (q,)
+        The labels.
+    coef_ : ndarray of shape (q, d)
+        Coefficients of the linear model; with ``calibration="gaussian"`` of the log-odds. With
+        ``kernel="rbf"`` they belong to the features of the kernel map.
+    intercept_ : ndarray of shape (q,)
+        Intercept. Minus infinity for labels that are nobody's candidate.
+    confidence_ : ndarray of shape (n, q)
+        P: how much the training rows' labels are trusted.
+    noise_ : ndarray of shape (n, q)
+        E: the part of the candidates that is explained as noise.
+    transduction_ : ndarray of shape (n,)
+        The most trusted candidate of every training row.
+    n_iter_ : int
+        Number of iterations.
+    history_ : dict of ndarray of shape (n_iter_,)
+        ``objective``, ``primal_residual``, ``dual_residual``, ``change``, ``rank``, ``penalty``,
+        ``mass`` and ``seconds`` of every iteration.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if X had names that are strings.
+
+    See Also
+    --------
+    hera : The solution without an estimator.
+
+    Notes
+    -----
+    A row of `sample_weight` w counts as w equal rows, among the neighbours as w rounded up.
+
+    Features should have comparable scales, for the neighbours' sake: put a
+    :class:`~sklearn.preprocessing.StandardScaler` in front.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast import HERAClassifier
+    >>> X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])
+    >>> Y = [{"a", "b"}, {"a"}, {"a", "c"}, {"b", "c"}, {"b"}, {"b", "a"}]
+    >>> model = HERAClassifier(n_neighbors=2).fit(X, Y)
+    >>> model.predict([[0.05], [1.15]]).tolist()
+    ['a', 'b']
+    >>> model.transduction_.tolist()
+    ['a', 'a', 'a', 'b', 'b', 'b']
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "mu": [Interval(Real, 0, None, closed="left")],
+        "nu": [Interval(Real, 0, None, closed="left")],
+        "formulation": [StrOptions({"simplex", "paper"})],
+        "calibration": [StrOptions({"gaussian"}), None],
+        "ranking": ["boolean"],
+        "shrinkage": [Interval(Real, 0, None, closed="neither")],
+        "prediction": [StrOptions({"hybrid", "linear", "neighbors"})],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "neighbor_weight": [Interval(Real, 0, None, closed="left")],
+        "neighbor_rank": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [StrOptions({"rbf"}), None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"median"})],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="neither"), None],
+        "penalty_growth": [Interval(Real, 1, None, closed="left"), StrOptions({"balance"})],
+        "max_penalty": [Interval(Real, 0, None, closed="neither")],
+        "split_penalty": [Interval(Real, 0, None, closed="neither"), None],
+        "max_split_penalty": [Interval(Real, 0, None, closed="neither"), None],
+        "inner_iter": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [Interval(Real, 0, None, closed="neither"), None],
+        "init": [StrOptions({"equal", "candidates"})],
+        "svd": [StrOptions({"auto", "gram", "full", "truncated", "randomized"})],
+        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        beta: float = 0.1,
+        mu: float = 0.0,
+        nu: float = 0.1,
+        *,
+        formulation: str = "simplex",
+        calibration: str | None = "gaussian",
+        ranking: bool = True,
+        shrinkage: float = 0.1,
+        prediction: str = "hybrid",
+        n_neighbors: int = 10,
+        neighbor_weight: float = 1.0,
+        neighbor_rank: int | None = None,
+        kernel: str | None = None,
+        gamma: float | str = "median",
+        n_components: int = 500,
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        penalty: float | None = None,
+        penalty_growth: float | str = "balance",
+        max_penalty: float = 1e6,
+        split_penalty: float | None = None,
+        max_split_penalty: float | None = None,
+        inner_iter: int = 10,
+        step_size: float | None = None,
+        init: str = "equal",
+        svd: str = "auto",
+        n_threads: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        callback: Callable[[State], object] | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.mu = mu
+        self.nu = nu
+        self.formulation = formulation
+        self.calibration = calibration
+        self.ranking = ranking
+        self.shrinkage = shrinkage
+        self.prediction = prediction
+        self.n_neighbors = n_neighbors
+        self.neighbor_weight = neighbor_weight
+        self.neighbor_rank = neighbor_rank
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.penalty = penalty
+        self.penalty_growth = penalty_growth
+        self.max_penalty = max_penalty
+        self.split_penalty = split_penalty
+        self.max_split_penalty = max_split_penalty
+        self.inner_iter = inner_iter
+        self.step_size = step_size
+        self.init = init
+        self.svd = svd
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    @classmethod
+    def paper(cls, **overrides: Any) -> HERAClassifier:
+        """Make a classifier with the settings of the paper.
+
+        OP(4) is solved as printed, with corrected gradients: ``mu=0.1``, ``nu=1``, ``beta=1e-3``,
+        penalties from 1e-6 with growth 1.05, ``tol=1e-6``, 10 neighbours. Of the values that the
+        paper tries for `alpha` this takes 0.02. What it does not say (`inner_iter`, `step_size`,
+        `init`, `neighbor_rank`, `max_penalty`, `max_iter`) has the defaults of the class.
+
+        Run to convergence, this formulation ends with confidences near zero; a warning says so.
+
+        Parameters
+        ----------
+        **overrides
+            Parameters that are to differ.
+
+        Returns
+        -------
+        HERAClassifier
+
+        Examples
+        --------
+        >>> from hera_fast import HERAClassifier
+        >>> HERAClassifier.paper(max_iter=100).penalty_growth
+        1.05
+        """
+        settings: dict[str, Any] = {
+            "formulation": "paper",
+            "calibration": None,
+            "alpha": 0.02,
+            "beta": 1e-3,
+            "mu": 0.1,
+            "nu": 1.0,
+            "penalty": 1e-6,
+            "penalty_growth": 1.05,
+            "tol": 1e-6,
+            "max_iter": 500,
+            "fit_intercept": False,
+        }
+        return cls(**{**settings, **overrides})
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what the estimator can do."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HERAClassifier:
+        """Learn from rows with candidate labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Training rows. float32 stays float32, a CSR matrix stays sparse.
+        y : array-like
+            The candidates Y: a matrix of shape (n, q) of zeros and ones, dense or sparse; a list
+            with a set (or list) of labels for every row; or a vector with one label for every
+            row, which makes it ordinary supervised learning.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        self : HERAClassifier
+        """
+        X = self._validated(X, reset=True)
+        Y, self.classes_ = check_candidates(y, n_samples=X.shape[0])
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            if not sample_weight.any():
+                raise ValueError("All entries of sample_weight are zero: nothing to learn from.")
+        options = self._options()
+        with threads(self.n_threads):
+            self._feature_map = None
+            inputs = X
+            if self.kernel == "rbf":
+                self._feature_map = fit_rbf(
+                    X,
+                    gamma=self.gamma,
+                    n_components=self.n_components,
+                    random_state=options.random_state,
+                    sample_weight=sample_weight,
+                )
+                inputs = self._mapped(X)
+            features = make_features(
+                inputs, fit_intercept=self.fit_intercept, sample_weight=sample_weight
+            )
+            run = solve_paper if self.formulation == "paper" else solve
+            start = self._start(features.shape[1], Y.shape, X.dtype)
+            progress = Progress() if self.verbose else None
+            try:
+                solution = run(features, Y, options, start, self._observer(progress))
+            finally:
+                if progress is not None:
+                    progress.close()
+        self._take(solution, features.mean)
+        best = np.where(Y, self.confidence_, -1).argmax(axis=1)
+        self.transduction_ = self.classes_[best]
+        self._solution = solution if self.warm_start else None
+        self._fit_X = None if self.prediction == "linear" else X
+        self._multiplicity = None
+        if sample_weight is not None:
+            self._multiplicity = np.ceil(sample_weight).astype(np.int64)
+        return self
+
+    def _take(self, solution: Solution, mean: _Array) -> None:
+        """Make a solution the fitted attributes."""
+        dtype = solution.P.dtype
+        self._mean = mean
+        self._offset = solution.offset.astype(dtype)
+        self.coef_ = np.ascontiguousarray(solution.W.T, dtype)
+        self.intercept_ = (solution.offset - mean @ solution.W).astype(dtype)
+        self.confidence_ = solution.P
+        self.noise_ = solution.E
+        self.history_ = solution.history
+        self.n_iter_ = len(solution.history["seconds"])
+
+    def predict(self, X: Any, candidates: Any = None) -> _Array:
+        """Predict the label of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, d)
+            Rows.
+        candidates : array-like, optional
+            Candidates of these rows, in one of the forms that `fit` takes. A row that has some
+            gets one of them.
+
+        Returns
+        -------
+        labels : ndarray of shape (m,)
+        """
+        best = self._best(X, candidates)
+        return self.classes_[best]
+
+    def decision_function(self, X: Any) -> _Array:
+        """Score the labels of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (m, q), or (m,) with two labels
+            With two labels the difference of their scores, positive for ``classes_[1]``.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        result = np.empty((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
+        for rows, scores in self._score_blocks(X):
+            result[rows] = scores
+        return result[:, 1] - result[:, 0] if result.shape[1] == 2 else result
+
+    def predict_proba(self, X: Any, candidates: Any = None) -> _Array:
+        """Estimate how likely the labels of each row are.
+
+        These are the scores of :meth:`decision_function` where they are probabilities, else the
+        nearest probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, d)
+            Rows.
+        candidates : array-like, optional
+            Candidates of these rows, in one of the forms that `fit` takes. A row that has some
+            has no probability elsewhere.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (m, q)
+            Not negative, and each row sums to 1.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        allowed = self._allowed(candidates, X.shape[0])
+        shape = X.shape[0], len(self.classes_)
+        probabilities = np.empty(shape, dtype=self.coef_.dtype)
+        for rows, scores in self._score_blocks(X):
+            block = probabilities[rows]
+            project_simplex(scores, np.ones(scores.shape, dtype=bool), block)
+            if allowed is not None:
+                block *= allowed[rows]
+                total = block.sum(axis=1, keepdims=True)
+                nothing = total[:, 0] <= 0
+                np.divide(block, total, out=block, where=~nothing[:, np.newaxis])
+                rest = np.empty_like(scores[nothing])
+                project_simplex(scores[nothing], allowed[rows][nothing], rest)
+                block[nothing] = rest
+        return probabilities
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Measure the accuracy.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, d)
+            Rows.
+        y : array-like
+            The true labels. Or candidates, in one of the forms that `fit` takes: then the share
+            of predictions that are among them.
+        sample_weight : array-like of shape (m,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+        """
+        best = self._best(X)
+        allowed, _ = check_candidates(
+            y,
+            n_samples=len(best),
+            classes=self.classes_,
+            unknown="ignore",
+            allow_empty=True,
+        )
+        return float(np.average(allowed[np.arange(len(best)), best], weights=sample_weight))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted classifier to a file.
+
+        The file is an npz archive with a JSON header and no pickles; docs/model_files.md
+        describes it. `callback` and a `random_state` that is not a number are not saved.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; one that exists is replaced when the new one is complete.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from hera_fast import HERAClassifier
+        >>> model = HERAClassifier(n_neighbors=1).fit([[0.0], [1.0]], [{"a"}, {"a", "b"}])
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
+        >>> model.save(path)
+        >>> HERAClassifier.load(path).predict([[0.2]]).tolist()
+        ['a']
+        """
+        check_is_fitted(self)
+        parameters = self.get_params()
+        del parameters["callback"]
+        if not isinstance(self.random_state, Integral):
+            parameters["random_state"] = None
+        arrays = {name: getattr(self, name) for name in _SAVED if getattr(self, name) is not None}
+        arrays |= {f"history_{name}": figures for name, figures in self.history_.items()}
+        header = {"parameters": _plain(parameters), "objects": []}
+        for name in ("classes_", "feature_names_in_", "transduction_"):
+            labels = getattr(self, name, None)
+            if labels is None:
+                continue
+            if labels.dtype == object:
+                labels = _as_text(name, labels)
+                header["objects"].append(name)
+            arrays[name] = labels
+        if self._feature_map is not None:
+            header["gamma"] = float(self._feature_map.gamma)
+            arrays |= {
+                f"map_{name}": np.asarray(getattr(self._feature_map, name)) for name in _SAVED_MAP
+            }
+        write_model(path, type(self).__name__, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> HERAClassifier:
+        """Read a classifier that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        HERAClassifier
+            It predicts bit for bit what the saved one did.
+        """
+        header, arrays = read_model(path, cls.__name__)
+        model = cls(**header["parameters"])
+        for name in header["objects"]:
+            arrays[name] = arrays[name].astype(object)
+        model.history_ = {name: arrays.pop(f"history_{name}") for name in FIGURES}
+        model._feature_map = None
+        if "gamma" in header:
+            # Not fitted to anything: what fitting would find is in the file.
+            model._feature_map = Nystroem(gamma=header["gamma"])
+            for name in _SAVED_MAP:
+                setattr(model._feature_map, name, arrays.pop(f"map_{name}"))
+            model._feature_map.n_features_in_ = model._feature_map.components_.shape[1]
+        for name in _SAVED:
+            setattr(model, name, None)
+        for name, array in arrays.items():
+            setattr(model, name, array)
+        model.n_iter_ = len(model.history_["seconds"])
+        model._solution = None
+        return model
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Check rows; a CSR matrix, or a C-contiguous array."""
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32] if reset else self.coef_.dtype,
+            order="C",
+            ensure_all_finite=False,
+        )
+        _check_finite(X, getattr(self, "feature_names_in_", None))
+        return X
+
+    def _options(self) -> Options:
+        """Collect the parameters of the optimisation."""
+        if self.formulation == "simplex" and self.mu and self.mu >= self.alpha:
+            raise ValueError(
+                f"mu must be less than alpha, got mu={self.mu} and alpha={self.alpha}: otherwise "
+                "every corner of the simplex is a solution. Use a smaller mu or a larger alpha."
+            )
+        values = {field.name: getattr(self, field.name) for field in fields(Options)}
+        values["random_state"] = check_random_state(self.random_state).randint(2**31 - 1)
+        return Options(**values)
+
+    def _observer(self, progress: Progress | None) -> Observer:
+        def observe(state: State) -> object:
+            if progress is not None:
+                progress(state)
+            return self.callback is not None and self.callback(state)
+
+        return observe
+
+    def _start(
+        self, n_features: int, labels: tuple[int, int], dtype: np.dtype[Any]
+    ) -> Solution | None:
+        """Find what a warm start goes on from."""
+        start: Solution | None = getattr(self, "_solution", None)
+        if not self.warm_start or start is None:
+            return None
+        if (len(start.W), start.P.shape, start.P.dtype) != (n_features, labels, dtype):
+            raise ValueError(
+                f"warm_start=True goes on with the last run, which had {start.P.shape[0]} rows, "
+                f"{len(start.W)} features, {start.P.shape[1]} labels and {start.P.dtype}; now "
+                f"there are {labels[0]}, {n_features}, {labels[1]} and {dtype}. Set "
+                "warm_start=False, or fit a clone."
+            )
+        return start
+
+    def _mapped(self, X: Any) -> Any:
+        """Apply the kernel map, if there is one."""
+        if self._feature_map is None:
+            return X
+        return np.ascontiguousarray(self._feature_map.transform(X), X.dtype)
+
+    def _allowed(self, candidates: Any, n_rows: int) -> _Array | None:
+        """Which labels a row may get: its candidates, or all of them if it has none."""
+        if candidates is None:
+            return None
+        allowed, _ = check_candidates(
+            candidates, n_samples=n_rows, classes=self.classes_, allow_empty=True
+        )
+        allowed[~allowed.any(axis=1)] = True
+        return allowed
+
+    def _best(self, X: Any, candidates: Any = None) -> _Array:
+        """Index of the label with the largest score."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        allowed = self._allowed(candidates, X.shape[0])
+        best = np.empty(X.shape[0], dtype=np.intp)
+        for rows, scores in self._score_blocks(X):
+            if allowed is not None:
+                scores[~allowed[rows]] = -np.inf
+            best[rows] = scores.argmax(axis=1)
+        return best
+
+    def _score_blocks(self, X: Any) -> Iterator[tuple[slice, _Array]]:
+        """Score block after block of rows, so that nothing of size (m, n) is needed."""
+        if self.prediction != "linear" and self._fit_X is None:
+            raise ValueError(
+                f"prediction={self.prediction!r} needs the training rows, which fit did not keep "
+                "because it was called with prediction='linear'. Call fit again."
+            )
+        size = max(_BLOCK_ROWS, _BLOCK_SCORES // len(self.classes_))
+        with threads(self.n_threads):
+            for first in range(0, X.shape[0], size):
+                rows = slice(first, min(first + size, X.shape[0]))
+                yield rows, self._scores(X[rows])
+
+    def _scores(self, X: Any) -> _Array:
+        """Combine the model and the neighbours."""
+        is_paper = self.formulation == "paper"
+        scores = np.zeros((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
+        if self.prediction != "neighbors":
+            self._linear_scores(self._mapped(X), scores)
+        if self.prediction == "linear" or (self.neighbor_weight == 0 and not is_paper):
+            return scores
+        points = self._fit_X
+        if sparse.issparse(X) != sparse.issparse(points):
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
+        if not sparse.issparse(points):
+            points = np.asarray(points)  # joblib may have made it a memory map
+        neighbors = np.empty_like(scores)
+        neighbor_scores(
+            *(X, points, np.asarray(self.confidence_), neighbors),
+            n_neighbors=self.n_neighbors,
+            neighbor_rank=self.neighbor_rank,
+            multiplicity=self._multiplicity,
+            normalize=not is_paper,
+        )
+        if self.prediction == "neighbors":
+            return neighbors
+        if is_paper:
+            scores += neighbors
+            return scores
+        # Probabilities stay probabilities.
+        neighbors -= scores
+        neighbors *= self.neighbor_weight / (1 + self.neighbor_weight)
+        scores += neighbors
+        return scores
+
+    def _linear_scores(self, X: Any, out: _Array) -> None:
+        """Write the scores of the linear model, or the probabilities of the Gaussian one."""
+        W = np.ascontiguousarray(self.coef_.T)
+        is_gaussian = self.formulation == "simplex" and self.calibration == "gaussian"
+        offset = np.zeros_like(self._offset) if is_gaussian else self._offset
+        if sparse.issparse(X):
+            multiply_rows(SparseBlocks(X), W, out, offset - (self._mean @ W).astype(W.dtype))
+        else:
+            # Not by way of the intercept, which is inaccurate when the means are large.
+            centred = np.subtract(X, self._mean, dtype=X.dtype, casting="same_kind")
+            multiply_rows(centred, W, out, offset)
+        if is_gaussian:
+            softmax(np.asarray(self._offset), out)
+
+
+def _check_finite(X: Any, names: _Array | None) -> None:
+    """Raise an error that says where X is not finite."""
+    try:
+        assert_all_finite(X, input_name="X")
+    except ValueError as error:
+        if sparse.issparse(X):
+            entries = X.tocoo()
+            bad = np.flatnonzero(~np.isfinite(entries.data))
+            row, column = entries.row[bad[0]], entries.col[bad[0]]
+        else:
+            rows, columns = np.nonzero(~np.isfinite(X))
+            bad, row, column = rows, rows[0], columns[0]
+        name = "" if names is None else f" ({names[column]!r})"
+        raise ValueError(
+            f"{str(error).splitlines()[0]} The first such entry is in row {row}, column "
+            f"{column}{name}; there are {len(bad)}. Remove these rows, or put a "
+            "sklearn.impute.SimpleImputer in front."
+        ) from None
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Turn NumPy's numbers into Python's, for JSON."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in parameters.items()
+    }
+
+
+def _as_text(name: str, labels: _Array) -> _Array:
+    """Turn an object array of strings into one that needs no pickle."""
+    if not all(isinstance(label, str) for label in labels):
+        raise TypeError(
+            f"{name} holds objects that are not strings, which only a pickle could store. Use "
+            "strings or numbers as labels to save the model."
+        )
+    return labels.astype(str)
+
+
+def hera(
+    X: Any, Y: Any, *, sample_weight: Any = None, return_intercept: bool = False, **params: Any
+) -> tuple[Any, ...]:
+    """Solve HERA's optimisation problem.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n, d)
+        Training rows.
+    Y : array-like
+        Candidates, in one of the forms that :meth:`HERAClassifier.fit` takes.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows.
+    return_intercept : bool, default=False
+        Whether to return the intercept too.
+    **params
+        Parameters of :class:`HERAClassifier`.
+
+    Returns
+    -------
+    W : ndarray of shape (d, q)
+        Coefficients of the linear model.
+    P : ndarray of shape (n, q)
+        Confidences.
+    E : ndarray of shape (n, q)
+        Noise.
+    history : dict of ndarray
+        What happened in every iteration.
+    intercept : ndarray of shape (q,)
+        Only if `return_intercept`.
+
+    See Also
+    --------
+    HERAClassifier : The same as an estimator, which also predicts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast import hera
+    >>> X = np.array([[0.0], [0.1], [1.0], [1.1]])
+    >>> Y = np.array([[1, 0], [1, 1], [1, 1], [0, 1]])
+    >>> W, P, E, history = hera(X, Y)
+    >>> P.argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+    model = HERAClassifier(**{"prediction": "linear", **params})
+    model.fit(X, Y, sample_weight=sample_weight)
+    W = np.ascontiguousarray(model.coef_.T)
+    solution = W, model.confidence_, model.noise_, model.history_
+    return (*solution, model.intercept_) if return_intercept else solution

@@ -1,0 +1,229 @@
+"""The W step: fit a linear model to the confidences and write its scores.
+
+Both models see the features through :class:`hera_fast.features.Features`, that is centred and
+weighted, and keep their coefficients in double precision whatever the features are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import linalg
+
+from hera_fast.features import Features
+from hera_fast.kernels import fit_gradient, ranking_score_gradient, softmax
+from hera_fast.products import column_sums
+
+__all__ = ["GaussianDiscriminant", "GradientDescent", "LeastSquares", "Model", "ranking_curvature"]
+
+_Array = np.ndarray[Any, Any]
+
+
+def ranking_curvature(n_labels: int) -> float:
+    """Bound on the second derivatives of a row's ranking loss by its scores.
+
+    The second derivative of ``log(1 + exp(-d^2))`` is at most 0.6017. So the Hessian is below
+    ``2 * 0.6017 / q^2`` times the Laplacian of a graph on the labels with weights
+    ``(p_j - p_k)^2 <= 1``, whose eigenvalues are at most q.
+    """
+    return 1.21 / n_labels
+
+
+class Model(Protocol):
+    """What the alternation needs of a model."""
+
+    W: _Array
+    offset: _Array
+
+    def update(self, P: _Array, Z: _Array) -> None:
+        """Fit to the confidences `P` and overwrite `Z` with the scores."""
+
+    def penalty(self) -> float:
+        """The model's own part of the objective."""
+
+
+class LeastSquares:
+    """Scores Z = XW close to the confidences, and far apart where these differ.
+
+    An update is one majorise-minimise step on
+    ``L_rank(XW, P) + alpha/2 |P - XW|^2 + beta |W|^2``. In the scores, the curvature of the first
+    two terms is at most ``alpha + c``, so ``H = (alpha + c) X'X + 2 beta I`` bounds the Hessian,
+    and ``W - H^-1 gradient`` never raises the objective. H is factorised once. Without the
+    ranking loss the bound is exact, and the step ends at the minimum.
+
+    Parameters
+    ----------
+    features : Features
+    n_labels : int
+    workspace : ndarray of shape (n, q)
+        Overwritten in each update.
+    alpha, beta : float
+    ranking : bool
+        Whether the ranking loss takes part.
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        n_labels: int,
+        workspace: _Array,
+        *,
+        alpha: float,
+        beta: float,
+        ranking: bool,
+        fit_intercept: bool,
+    ) -> None:
+        n_features = features.shape[1]
+        self.W = np.zeros((n_features, n_labels))
+        self.offset = np.full(n_labels, 1 / n_labels if fit_intercept else 0.0)
+        self._features = features
+        self._gradient = workspace
+        self._alpha, self._beta = alpha, beta
+        self._ranking, self._fit_intercept = ranking, fit_intercept
+        self._curvature = max(alpha + ranking * ranking_curvature(n_labels), 1e-12)
+        H = self._curvature * features.gram()
+        # A little more curvature is still a bound, and keeps H definite when beta is 0.
+        H.flat[:: n_features + 1] += 2 * beta + 1e-12 * max(H.trace(), 1.0)
+        self._factor = linalg.cho_factor(H, overwrite_a=True)
+        self._has_scores = False
+
+    def update(self, P: _Array, Z: _Array) -> None:
+        """Take one step from the current W; `Z` holds its scores from the second time on."""
+        if not self._has_scores:
+            self._features.scores(self.W, self.offset, Z)
+            self._has_scores = True
+        if self._ranking:
+            ranking_score_gradient(Z, P, self._gradient)
+        else:
+            self._gradient.fill(0)
+        fit_gradient(Z, P, self._alpha, self._gradient)
+        slope = self._features.correlate(self._gradient)
+        slope += 2 * self._beta * self.W
+        self.W -= linalg.cho_solve(self._factor, slope, overwrite_b=True)
+        if self._fit_intercept:
+            # The features are centred, so the intercept is a problem of its own.
+            total = column_sums(self._gradient, self._features.sample_weight)
+            self.offset -= total / (self._curvature * self._features.total_weight)
+        self._features.scores(self.W, self.offset, Z)
+
+    def penalty(self) -> float:
+        """``beta |W|^2``."""
+        return float(self._beta * np.vdot(self.W, self.W))
+
+
+class GradientDescent:
+    """The objective of :class:`LeastSquares`, lowered by steps of gradient descent.
+
+    Parameters
+    ----------
+    features : Features
+    n_labels : int
+    workspace : ndarray of shape (n, q)
+        Overwritten in each update.
+    alpha, beta : float
+    ranking : bool
+        Whether the ranking loss takes part.
+    n_steps : int
+        Steps in one update.
+    step_size : float or None
+        None stands for the inverse of a bound on the curvature, with which no step raises the
+        objective.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        n_labels: int,
+        workspace: _Array,
+        *,
+        alpha: float,
+        beta: float,
+        ranking: bool,
+        n_steps: int,
+        step_size: float | None,
+    ) -> None:
+        self.W = np.zeros((features.shape[1], n_labels))
+        self.offset = np.zeros(n_labels)
+        self._features = features
+        self._gradient = workspace
+        self._alpha, self._beta, self._ranking = alpha, beta, ranking
+        self._n_steps, self._step_size = n_steps, step_size
+        self._largest = float(np.linalg.eigvalsh(features.gram())[-1])
+
+    def update(self, P: _Array, Z: _Array) -> None:
+        """Take the steps, from the current W."""
+        step = self._step_size or 1 / self._curvature(P)
+        for _ in range(self._n_steps):
+            self._features.scores(self.W, self.offset, Z)
+            if self._ranking:
+                ranking_score_gradient(Z, P, self._gradient)
+            else:
+                self._gradient.fill(0)
+            fit_gradient(Z, P, self._alpha, self._gradient)
+            slope = self._features.correlate(self._gradient)
+            self.W -= step * (slope + 2 * self._beta * self.W)
+        self._features.scores(self.W, self.offset, Z)
+
+    def _curvature(self, P: _Array) -> float:
+        # Here confidences may exceed 1, and the weights of the ranking loss with them.
+        weight = self._features.sample_weight
+        largest = P.max() if weight is None else P[weight > 0].max()
+        ranking = self._ranking * ranking_curvature(P.shape[1]) * float(largest) ** 2
+        return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
+
+    def penalty(self) -> float:
+        """``beta |W|^2``."""
+        return float(self._beta * np.vdot(self.W, self.W))
+
+
+class GaussianDiscriminant:
+    """Scores that are probabilities, from Gaussians with a common covariance.
+
+    The share, the mean and the covariance of the labels are those of the rows weighted by P. The
+    log-odds are then linear in the features, with coefficients that need nothing but X'X and X'P.
+    The covariance is shrunk: `shrinkage` times the variance of each feature is added to its
+    diagonal, so the scale of a feature does not matter.
+
+    Parameters
+    ----------
+    features : Features
+    n_labels : int
+    shrinkage : float
+        Positive.
+    """
+
+    def __init__(self, features: Features, n_labels: int, *, shrinkage: float) -> None:
+        n_features = features.shape[1]
+        self.W = np.zeros((n_features, n_labels))
+        self.offset = np.zeros(n_labels)
+        self._features = features
+        self._total = features.total_weight
+        moments = features.gram() / self._total
+        deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
+        # A constant feature tells nothing, whatever its scale.
+        self._scale = np.where(deviations > 0, deviations, 1)
+        self._moments = moments / np.outer(self._scale, self._scale)
+        self._moments.flat[:: n_features + 1] += shrinkage
+        self._no_offset = np.zeros(n_labels)
+
+    def update(self, P: _Array, Z: _Array) -> None:
+        """Fit the Gaussians, write the probabilities of the labels to `Z`."""
+        mass = column_sums(P, self._features.sample_weight)
+        seen = mass > 0
+        shares = mass / self._total
+        means = self._features.correlate(P) / np.where(seen, mass, 1)
+        means /= self._scale[:, np.newaxis]
+        covariance = self._moments - (means * shares) @ means.T
+        self.W = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
+        with np.errstate(divide="ignore"):
+            # Minus infinity for a label without confidence: it gets no probability anywhere.
+            self.offset = np.log(shares) - 0.5 * np.einsum("ij,ij->j", means, self.W)
+        self.W /= self._scale[:, np.newaxis]
+        self._features.scores(self.W, self._no_offset, Z)
+        softmax(self.offset.astype(Z.dtype), Z)
+
+    def penalty(self) -> float:
+        """Nothing: the likelihood is not part of the objective."""
+        return 0.0

@@ -1,0 +1,221 @@
+"""The optimisation as the paper prints it: OP(4), solved step by step.
+
+    minimise    L_rank(XW, P) + alpha/2 |P - XW|^2 + beta |W|^2 + mu |J|_1 + nu |E|_*
+    subject to  Y = P + E,  P = J,  P >= 0,  E >= 0
+
+with the multipliers M and N of the constraints and their penalties lambda and rho. The gradients
+are the correct ones where the printed ones are not; docs/errata.md lists the differences.
+
+Nothing in this problem fixes the scale of P, and with the printed parameters the l1 norm outweighs
+the nuclear norm: a run to convergence ends near P = 0, E = Y.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from hera_fast.features import Features
+from hera_fast.kernels import (
+    low_rank_target,
+    ranking_confidence_gradient,
+    ranking_loss,
+    update_multipliers_paper,
+)
+from hera_fast.kernels.updates import PAPER_UPDATE_PARTS
+from hera_fast.models import GradientDescent
+from hera_fast.noise import WeightedShrinkage
+from hera_fast.products import column_sums
+from hera_fast.run import FIT_CALLER, Observer, Options, Recorder, Residuals, Solution
+from hera_fast.solver import equal_confidence
+
+__all__ = ["solve_paper"]
+
+_Array = np.ndarray[Any, Any]
+
+_FIRST_PENALTY = 1e-6
+# P counts as collapsed when less than this part of its mass is left.
+_COLLAPSED = 0.1
+
+
+def solve_paper(
+    features: Features,
+    Y: _Array,
+    options: Options,
+    start: Solution | None = None,
+    observe: Observer | None = None,
+) -> Solution:
+    """Run the printed algorithm; parameters and result are those of :func:`hera_fast.solver.solve`.
+
+    The run ends when the loss changes by `tol` at most, but not before the penalties act: as long
+    as they are so small that J and E are thresholded to zero, the loss stands still without
+    anything having converged.
+    """
+    o = options
+    P = equal_confidence(Y, features.dtype) if o.init == "equal" else Y.astype(features.dtype)
+    Z, gradient = np.empty_like(P), np.empty_like(P)
+    model = GradientDescent(
+        *(features, Y.shape[1], gradient),
+        alpha=o.alpha,
+        beta=o.beta,
+        ranking=o.ranking,
+        n_steps=o.inner_iter,
+        step_size=o.step_size,
+    )
+    splitting = Splitting(features, Y, P, gradient, o)
+    first_mass = splitting.mass
+    if start is not None:
+        P, model.W = start.P, start.W
+        splitting.resume(start)
+    recorder = Recorder(o, features, observe)
+    try:
+        while recorder.goes_on:
+            model.update(P, Z)
+            splitting.descend(Z, P)
+            residuals = splitting.update(Z, P)
+            recorder.record(
+                *(model, P, splitting.E),
+                objective=splitting.loss + model.penalty(),
+                residuals=residuals,
+                rank=splitting.rank,
+                penalty=splitting.penalty,
+                mass=splitting.mass,
+                scale=1.0,
+                settled=splitting.acts,
+            )
+            splitting.adapt_penalties(residuals)
+    except KeyboardInterrupt:
+        recorder.interrupted()
+    recorder.warn_unless_ended()
+    if splitting.mass < _COLLAPSED * first_mass:
+        _warn_of_collapse(splitting.mass, first_mass)
+    return Solution(
+        *(model.W, model.offset, P, splitting.E, splitting.multipliers),
+        *(splitting.penalty, splitting.split_penalty),
+        history=recorder.history(),
+    )
+
+
+class Splitting:
+    """All variables but W and P: J, E, the multipliers M and N, the penalties lambda and rho.
+
+    Parameters
+    ----------
+    features : Features
+        For the weights of the rows.
+    Y, P : ndarray of shape (n, q)
+        Candidates and first confidences.
+    workspace : ndarray of shape (n, q)
+        Overwritten by all methods.
+    options : Options
+    """
+
+    def __init__(
+        self, features: Features, Y: _Array, P: _Array, workspace: _Array, options: Options
+    ) -> None:
+        self.penalty = options.penalty or _FIRST_PENALTY
+        self.split_penalty = options.split_penalty or self.penalty
+        self.E, self._J, self._M, self._N = (np.zeros_like(P) for _ in range(4))
+        self.loss, self.rank, self.acts = math.nan, 0, False
+        self._options = options
+        self._weight, self._total = features.sample_weight, features.total_weight
+        self.mass = self._mass(P)
+        self._Y = Y
+        self._norm_Y = math.sqrt(float(column_sums(Y.sum(axis=1), self._weight)))
+        self._shrinkage = WeightedShrinkage(self._weight, options)
+        self._work, self._low_rank = workspace, np.empty_like(P)
+        self._row_loss = np.zeros(len(P), P.dtype)
+        self._row_parts = np.empty((len(P), len(PAPER_UPDATE_PARTS)))
+
+    @property
+    def multipliers(self) -> tuple[_Array, ...]:
+        """What a later run needs beside E to go on."""
+        return self._J, self._M, self._N
+
+    def resume(self, start: Solution) -> None:
+        """Go on where another run ended."""
+        self.E, self.penalty, self.split_penalty = start.E, start.penalty, start.split_penalty
+        self._J, self._M, self._N = start.multipliers
+
+    def descend(self, Z: _Array, P: _Array) -> None:
+        """Step 2: gradient descent on P, projected to P >= 0. The step cannot raise the loss."""
+        o, q = self._options, self._Y.shape[1]
+        curvature = o.alpha + self.penalty + self.split_penalty + o.ranking * 4 * math.log(2) / q
+        step = o.step_size or 1 / curvature
+        gradient, part = self._work, self._low_rank
+        for _ in range(o.inner_iter):
+            if o.ranking:
+                ranking_confidence_gradient(Z, P, gradient)
+            else:
+                gradient.fill(0)
+            np.subtract(P, Z, out=part)
+            part *= o.alpha
+            gradient += part
+            np.subtract(P, self._Y, out=part)
+            part += self.E
+            part *= self.penalty
+            gradient += part
+            np.subtract(P, self._J, out=part)
+            part *= self.split_penalty
+            gradient += part
+            gradient -= self._M
+            gradient += self._N
+            gradient *= step
+            P -= gradient
+            np.maximum(P, 0, out=P)
+
+    def update(self, Z: _Array, P: _Array) -> Residuals:
+        """Steps 3 and 4, then the multipliers; also the loss, but for the term with W."""
+        o = self._options
+        low_rank_target(self._Y, P, self._M, self.penalty, self._work)
+        self.rank, nuclear_norm = self._shrinkage.shrink(
+            self._work, o.nu / self.penalty, self._low_rank
+        )
+        update_multipliers_paper(
+            *(self._Y, P, Z, self._low_rank, self.penalty, self.split_penalty, o.mu),
+            *(self.E, self._J, self._M, self._N, self._row_parts),
+        )
+        if o.ranking:
+            ranking_loss(Z, P, self._row_loss)
+        sums = column_sums(self._row_parts, self._weight).tolist()
+        parts = dict(zip(PAPER_UPDATE_PARTS, sums, strict=True))
+        self.loss = (
+            float(column_sums(self._row_loss, self._weight))
+            + (o.alpha / 2 * parts["fit"] + o.mu * parts["sparsity"] + o.nu * nuclear_norm)
+            + (parts["multiplier"] + self.penalty / 2 * parts["primal"])
+            + (parts["split_multiplier"] + self.split_penalty / 2 * parts["split_primal"])
+        )
+        self.mass = self._mass(P)
+        self.acts |= (o.mu == 0 or parts["sparsity"] > 0) and (o.nu == 0 or self.rank > 0)
+        primal = math.sqrt(parts["primal"] + parts["split_primal"])
+        dual = math.hypot(
+            self.penalty * math.sqrt(parts["dual"]),
+            self.split_penalty * math.sqrt(parts["split_dual"]),
+        )
+        return Residuals(primal / self._norm_Y, dual / self._norm_Y)
+
+    def adapt_penalties(self, residuals: Residuals) -> None:
+        """Choose the next penalties."""
+        o = self._options
+        self.penalty = o.next_penalty(self.penalty, residuals, o.max_penalty)
+        largest = o.max_split_penalty or o.max_penalty
+        self.split_penalty = o.next_penalty(self.split_penalty, residuals, largest)
+
+    def _mass(self, P: _Array) -> float:
+        return float(column_sums(P, self._weight).sum()) / self._total
+
+
+def _warn_of_collapse(mass: float, first_mass: float) -> None:
+    warnings.warn(
+        f"The confidences collapsed: a row of P sums to {mass:.1g} on average, down from "
+        f"{first_mass:.2g}. The l1 norm (mu) outweighs the nuclear norm (nu), so the noise E "
+        "explains all candidates. Use formulation='simplex', which cannot collapse; or a smaller "
+        "mu, a larger nu, or a smaller max_iter, since the paper's figures are those of a run "
+        "that is stopped early.",
+        ConvergenceWarning,
+        stacklevel=FIT_CALLER - 1,
+    )

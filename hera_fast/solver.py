@@ -1,0 +1,110 @@
+"""The augmented Lagrangian method for HERA with confidences on the simplex.
+
+    minimise    L_rank(Z, P) + alpha/2 |P - Z|^2 - mu/2 |P|^2 + beta |W|^2 + nu |E|_*
+    subject to  Y = P + E,  E >= 0,  each row of P on the simplex over the row's candidates
+
+The scores are Z = XW or, with ``calibration="gaussian"``, the probabilities of a Gaussian
+discriminant fitted to P. The steps are those of the paper: W, P, E, multiplier, penalty.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hera_fast.features import Features
+from hera_fast.kernels import confidence_step
+from hera_fast.models import GaussianDiscriminant, LeastSquares, Model
+from hera_fast.noise import LowRankNoise
+from hera_fast.products import column_sums
+from hera_fast.run import Observer, Options, Recorder, Solution
+
+__all__ = ["equal_confidence", "solve"]
+
+_Array = np.ndarray[Any, Any]
+
+
+def solve(
+    features: Features,
+    Y: _Array,
+    options: Options,
+    start: Solution | None = None,
+    observe: Observer | None = None,
+) -> Solution:
+    """Run the method until it converges, `observe` ends it, or the user interrupts it.
+
+    Parameters
+    ----------
+    features : Features
+    Y : ndarray of shape (n, q), bool
+        The candidates; at least one in each row.
+    options : Options
+    start : Solution, optional
+        Go on from here. Its arrays are overwritten.
+    observe : callable, optional
+        Called with a `State` after each iteration; ends the run by returning something true.
+
+    Returns
+    -------
+    Solution
+    """
+    o = options
+    P = equal_confidence(Y, features.dtype)
+    Z, workspace, row_objective = np.empty_like(P), np.empty_like(P), np.empty(len(P))
+    noise = LowRankNoise(features, Y, P, workspace, o, start)
+    model = make_model(features, Y.shape[1], workspace, o)
+    if start is not None:
+        P = start.P
+        model.W, model.offset = start.W, start.offset
+    # Rows need a little curvature when neither the fit nor the constraint gives them some.
+    fit = max(o.alpha, 1e-12)
+    recorder = Recorder(o, features, observe)
+    try:
+        while recorder.goes_on:
+            model.update(P, Z)
+            confidence_step(
+                *(Z, Y, noise.E, noise.M, fit, o.mu, noise.penalty, o.ranking),
+                *(P, row_objective),
+            )
+            residuals = noise.update(P)
+            loss = float(column_sums(row_objective, features.sample_weight))
+            recorder.record(
+                *(model, P, noise.E),
+                objective=loss + model.penalty() + noise.objective,
+                residuals=residuals,
+                rank=noise.rank,
+                penalty=noise.penalty,
+            )
+            noise.adapt_penalty(residuals)
+    except KeyboardInterrupt:
+        recorder.interrupted()
+    recorder.warn_unless_ended()
+    if not noise.is_active:
+        np.subtract(Y, P, out=noise.E)
+    return Solution(
+        *(model.W, model.offset, P, noise.E, noise.multipliers),
+        penalty=noise.penalty,
+        split_penalty=0.0,
+        history=recorder.history(),
+    )
+
+
+def equal_confidence(Y: _Array, dtype: np.dtype[Any]) -> _Array:
+    """Give all candidates of a row the same confidence."""
+    P = Y.astype(dtype)
+    P /= P.sum(axis=1, keepdims=True)
+    return P
+
+
+def make_model(features: Features, n_labels: int, workspace: _Array, options: Options) -> Model:
+    """Set up the model that the options ask for."""
+    if options.calibration == "gaussian":
+        return GaussianDiscriminant(features, n_labels, shrinkage=options.shrinkage)
+    return LeastSquares(
+        *(features, n_labels, workspace),
+        alpha=options.alpha,
+        beta=options.beta,
+        ranking=options.ranking,
+        fit_intercept=options.fit_intercept,
+    )
