@@ -36,6 +36,7 @@ def calls(dtype):
         "neighbor_similarity": (X2, X, indices, 2, distances),
         "project_simplex": (V, Y, out),
         "confidence_step": (Z, Y, V, M, 1.0, 0.1, 1.0, True, out, objective),
+        "softmax": (np.zeros(q, dtype), out),
         "soft_threshold": (V, 0.5, out),
         "low_rank_target": (Y, P, M, 1.0, out),
         "update_multipliers": (Y, P, Z, V, 1.0, E, M, parts),

@@ -23,6 +23,7 @@ from hera_fast.kernels import updates
 from hera_fast.kernels.confidence import confidence_step
 from hera_fast.kernels.neighbors import nearest_neighbors, self_neighbors
 from hera_fast.kernels.simplex import project_simplex
+from hera_fast.kernels.softmax import softmax
 from hera_fast.svd import singular_value_threshold
 from hera_fast.threads import threads
 
@@ -241,6 +242,7 @@ def elementwise_work(rates: Machine):
     Z, Y, P = problem(YAHOO)
     low_rank, E, J, M, N = (Z.copy() for _ in range(5))
     parts, objective = np.empty((len(Z), 8)), np.empty(len(Z))
+    offsets = np.zeros(YAHOO.q)
     size = Z.nbytes
     lines = 64 * np.count_nonzero(Y)  # a cache line for every candidate
     for kernel, call, memory_bytes in (
@@ -263,6 +265,7 @@ def elementwise_work(rates: Machine):
             11 * size + Y.nbytes,
         ),
         ("simplex projection", lambda: project_simplex(Z, Y, E), 2 * size + Y.nbytes + lines),
+        ("softmax", lambda: softmax(offsets, E), 2 * size),
     ):
         yield Work(kernel, YAHOO.name, call, memory_bytes=memory_bytes)
     yield Work(

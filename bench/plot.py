@@ -25,6 +25,7 @@ _FAMILIES = {
     "multiplier update": "updates and projections, Yahoo! News",
     "paper's update": "updates and projections, Yahoo! News",
     "simplex projection": "updates and projections, Yahoo! News",
+    "softmax": "updates and projections, Yahoo! News",
     "thresholding": "singular value thresholding",
 }
 _ROW_INCHES = 0.19

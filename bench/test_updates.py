@@ -7,16 +7,19 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scipy.special
 from competitors import NUMPY, OURS
 from ratio import Candidate, compare, record
 from shapes import SEED, YAHOO, problem
 
 from hera_fast.kernels import updates
 from hera_fast.kernels.simplex import project_simplex
+from hera_fast.kernels.softmax import softmax
 
+SCIPY = "SciPy"
 PENALTY, SPLIT_PENALTY, SPARSITY = 0.5, 0.7, 0.1
 # Fusing passes over memory must not lose against the passes.
-BAR = {NUMPY: 1.0}
+BAR = {NUMPY: 1.0, SCIPY: 1.0}
 
 
 @cache
@@ -25,6 +28,7 @@ def arrays(dtype):
     data = problem(YAHOO, dtype)
     rng = np.random.default_rng(SEED)
     state = {"Y": data.Y, "P": data.P, "Z": data.Z, "row_parts": np.empty((YAHOO.n, 8))}
+    state["offsets"] = rng.standard_normal(YAHOO.q, dtype)
     for name in ("low_rank", "E", "J", "M", "N", "out"):
         state[name] = rng.standard_normal(data.Z.shape, dtype)
     return state
@@ -104,6 +108,17 @@ def numpy_project(V, Y, out):
     np.maximum(v, 0, out=out)
 
 
+def numpy_softmax(offsets, out):
+    out += offsets
+    out -= out.max(axis=1, keepdims=True)
+    np.exp(out, out=out)
+    out /= out.sum(axis=1, keepdims=True)
+
+
+def scipy_softmax(offsets, out):
+    out[...] = scipy.special.softmax(out + offsets, axis=1)
+
+
 # Name, our function, NumPy's, arguments, results to compare.
 UPDATES = {
     "soft threshold": (
@@ -131,43 +146,57 @@ UPDATES = {
         *(project_simplex, numpy_project),
         *(("Z", "Y", "out"), ("out",)),
     ),
+    "softmax": (
+        *(softmax, numpy_softmax),
+        *(("offsets", "out"), ("out",)),
+    ),
 }
 by_update = pytest.mark.parametrize("name", UPDATES)
 
 
+def competitors(name):
+    ours, numpy_function, _, _ = UPDATES[name]
+    found = {OURS: ours, NUMPY: numpy_function}
+    return {**found, SCIPY: scipy_softmax} if name == "softmax" else found
+
+
 def bound(name, function, dtype, rows=None):
     """The function with its arguments, and the state they belong to."""
-    state = {key: array[:rows].copy() for key, array in arrays(dtype).items()}
+    state = {
+        key: (array[:rows] if array.ndim == 2 else array).copy()
+        for key, array in arrays(dtype).items()
+    }
     arguments = [state.get(a, a) if isinstance(a, str) else a for a in UPDATES[name][2]]
     return lambda: function(*arguments), state
 
 
 @by_update
-def test_numpy_does_the_same(name):
-    ours, theirs, _, results = UPDATES[name]
-    our_call, our_state = bound(name, ours, "float64", 100)
-    their_call, their_state = bound(name, theirs, "float64", 100)
-    our_call()
-    their_call()
-    for key in results:
-        np.testing.assert_allclose(our_state[key], their_state[key], rtol=1e-10, atol=1e-12)
+def test_all_do_the_same(name):
+    states = []
+    for function in competitors(name).values():
+        call, state = bound(name, function, "float64", 100)
+        call()
+        states.append(state)
+    for state in states[1:]:
+        for key in UPDATES[name][3]:
+            np.testing.assert_allclose(states[0][key], state[key], rtol=1e-10, atol=1e-12)
 
 
 @by_update
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_ratios(name, dtype):
-    rows = {OURS: None, NUMPY: 2000 if name == "simplex projection" else None}
     timed = {}
-    for competitor, function in zip((OURS, NUMPY), UPDATES[name][:2], strict=True):
-        call, state = bound(name, function, dtype, rows[competitor])
+    for competitor, function in competitors(name).items():
+        slow = name == "simplex projection" and competitor == NUMPY
+        call, state = bound(name, function, dtype, 2000 if slow else None)
         timed[competitor] = Candidate(call, len(state["P"]))
     record(compare(name, YAHOO.name, dtype, timed, OURS, BAR, budget=2.0))
 
 
-@by_update
-@pytest.mark.parametrize("competitor", [OURS, NUMPY])
+@pytest.mark.parametrize(
+    ("name", "competitor"), [(name, other) for name in UPDATES for other in competitors(name)]
+)
 @pytest.mark.benchmark(max_time=0.1, min_rounds=3, timer=time.process_time)
 def test_times(benchmark, name, competitor):
     benchmark.group = f"{name}, {YAHOO.name}, 2000 rows"
-    function = UPDATES[name][0 if competitor == OURS else 1]
-    benchmark(bound(name, function, "float64", 2000)[0])
+    benchmark(bound(name, competitors(name)[competitor], "float64", 2000)[0])

@@ -15,6 +15,7 @@ from hera_fast.kernels.ranking import (
     ranking_score_gradient,
 )
 from hera_fast.kernels.simplex import project_simplex
+from hera_fast.kernels.softmax import softmax
 from hera_fast.kernels.updates import (
     low_rank_target,
     soft_threshold,
@@ -34,6 +35,7 @@ __all__ = [
     "ranking_score_gradient",
     "self_neighbors",
     "soft_threshold",
+    "softmax",
     "update_multipliers",
     "update_multipliers_paper",
 ]
