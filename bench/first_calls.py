@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 from hera_fast import kernels
+from hera_fast.kernels.updates import PAPER_UPDATE_PARTS, UPDATE_PARTS
 
 
 def calls(dtype):
@@ -24,7 +25,8 @@ def calls(dtype):
     P = (Y / Y.sum(axis=1, keepdims=True)).astype(dtype)
     X, X2 = rng.standard_normal((2, n, d)).astype(dtype)
     E, J, M, N, out = (np.zeros((n, q), dtype) for _ in range(5))
-    loss, objective, parts = np.empty(n, dtype), np.empty(n), np.empty((n, 8))
+    loss, objective = np.empty(n, dtype), np.empty(n)
+    parts, paper_parts = (np.empty((n, len(names))) for names in (UPDATE_PARTS, PAPER_UPDATE_PARTS))
     distances, indices = np.empty((n, k), dtype), np.empty((n, k), np.int64)
     return {
         "ranking_loss": (Z, P, loss),
@@ -39,8 +41,9 @@ def calls(dtype):
         "softmax": (np.zeros(q, dtype), out),
         "soft_threshold": (V, 0.5, out),
         "low_rank_target": (Y, P, M, 1.0, out),
-        "update_multipliers": (Y, P, Z, V, 1.0, E, M, parts),
-        "update_multipliers_paper": (Y, P, Z, V, 1.0, 1.0, 0.1, E, J, M, N, parts),
+        "fit_gradient": (Z, P, 0.5, out),
+        "update_multipliers": (Y, P, V, 1.0, E, M, parts),
+        "update_multipliers_paper": (Y, P, Z, V, 1.0, 1.0, 0.1, E, J, M, N, paper_parts),
     }
 
 

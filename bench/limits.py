@@ -241,12 +241,15 @@ def svd_work(rates: Machine):
 def elementwise_work(rates: Machine):
     Z, Y, P = problem(YAHOO)
     low_rank, E, J, M, N = (Z.copy() for _ in range(5))
-    parts, objective = np.empty((len(Z), 8)), np.empty(len(Z))
+    objective = np.empty(len(Z))
+    parts = np.empty((len(Z), len(updates.UPDATE_PARTS)))
+    paper_parts = np.empty((len(Z), len(updates.PAPER_UPDATE_PARTS)))
     offsets = np.zeros(YAHOO.q)
     size = Z.nbytes
     lines = 64 * np.count_nonzero(Y)  # a cache line for every candidate
     for kernel, call, memory_bytes in (
         ("soft threshold", lambda: updates.soft_threshold(Z, 0.1, E), 3 * size),
+        ("fit gradient", lambda: updates.fit_gradient(Z, P, 0.5, E), 4 * size),
         (
             "low-rank target",
             lambda: updates.low_rank_target(Y, P, M, 1.0, E),
@@ -254,13 +257,13 @@ def elementwise_work(rates: Machine):
         ),
         (
             "multiplier update",
-            lambda: updates.update_multipliers(Y, P, Z, low_rank, 0.5, E, M, parts),
-            7 * size + Y.nbytes,
+            lambda: updates.update_multipliers(Y, P, low_rank, 0.5, E, M, parts),
+            6 * size + Y.nbytes,
         ),
         (
             "paper's update",
             lambda: updates.update_multipliers_paper(
-                *(Y, P, Z, low_rank, 0.5, 0.7, 0.1, E, J, M, N, parts)
+                *(Y, P, Z, low_rank, 0.5, 0.7, 0.1, E, J, M, N, paper_parts)
             ),
             11 * size + Y.nbytes,
         ),

@@ -22,6 +22,7 @@ _FAMILIES = {
     "similarity": "nearest neighbours",
     "soft threshold": "updates and projections, Yahoo! News",
     "low-rank target": "updates and projections, Yahoo! News",
+    "fit gradient": "updates and projections, Yahoo! News",
     "multiplier update": "updates and projections, Yahoo! News",
     "paper's update": "updates and projections, Yahoo! News",
     "simplex projection": "updates and projections, Yahoo! News",

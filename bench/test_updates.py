@@ -27,7 +27,12 @@ def arrays(dtype):
     """Y, P, Z as in the problem, and names for the rest of the state."""
     data = problem(YAHOO, dtype)
     rng = np.random.default_rng(SEED)
-    state = {"Y": data.Y, "P": data.P, "Z": data.Z, "row_parts": np.empty((YAHOO.n, 8))}
+    state = {"Y": data.Y, "P": data.P, "Z": data.Z}
+    for name, parts in (
+        ("row_parts", updates.UPDATE_PARTS),
+        ("paper_parts", updates.PAPER_UPDATE_PARTS),
+    ):
+        state[name] = np.empty((YAHOO.n, len(parts)))
     state["offsets"] = rng.standard_normal(YAHOO.q, dtype)
     for name in ("low_rank", "E", "J", "M", "N", "out"):
         state[name] = rng.standard_normal(data.Z.shape, dtype)
@@ -49,7 +54,13 @@ def numpy_low_rank_target(Y, P, M, penalty, out):
     out -= P
 
 
-def numpy_update(Y, P, Z, low_rank, penalty, E, M, row_parts):
+def numpy_fit_gradient(Z, P, weight, grad):
+    difference = np.subtract(Z, P)
+    difference *= weight
+    grad += difference
+
+
+def numpy_update(Y, P, low_rank, penalty, E, M, row_parts):
     noise = np.maximum(low_rank, 0)
     E -= noise
     row_parts[:, 1] = row_products(E, E)
@@ -57,15 +68,10 @@ def numpy_update(Y, P, Z, low_rank, penalty, E, M, row_parts):
     residual = np.subtract(Y, P)
     residual -= E
     row_parts[:, 0] = row_products(residual, residual)
-    row_parts[:, 2] = row_products(M, residual)
     residual *= penalty
     M += residual
-    np.subtract(P, Z, out=residual)
-    row_parts[:, 3] = row_products(residual, residual)
-    row_parts[:, 4] = row_products(P, P)
-    row_parts[:, 5] = np.abs(P).sum(axis=1)
-    row_parts[:, 6] = row_products(E, E)
-    row_parts[:, 7] = row_products(M, M)
+    row_parts[:, 2] = row_products(E, E)
+    row_parts[:, 3] = row_products(M, M)
 
 
 def numpy_update_paper(Y, P, Z, low_rank, penalty, split_penalty, sparsity, E, J, M, N, row_parts):
@@ -129,18 +135,22 @@ UPDATES = {
         *(updates.low_rank_target, numpy_low_rank_target),
         *(("Y", "P", "M", PENALTY, "out"), ("out",)),
     ),
+    "fit gradient": (
+        *(updates.fit_gradient, numpy_fit_gradient),
+        *(("Z", "P", PENALTY, "out"), ("out",)),
+    ),
     "multiplier update": (
         *(updates.update_multipliers, numpy_update),
-        ("Y", "P", "Z", "low_rank", PENALTY, "E", "M", "row_parts"),
+        ("Y", "P", "low_rank", PENALTY, "E", "M", "row_parts"),
         ("E", "M", "row_parts"),
     ),
     "paper's update": (
         *(updates.update_multipliers_paper, numpy_update_paper),
         (
             *("Y", "P", "Z", "low_rank", PENALTY, SPLIT_PENALTY, SPARSITY),
-            *("E", "J", "M", "N", "row_parts"),
+            *("E", "J", "M", "N", "paper_parts"),
         ),
-        ("E", "J", "M", "N", "row_parts"),
+        ("E", "J", "M", "N", "paper_parts"),
     ),
     "simplex projection": (
         *(project_simplex, numpy_project),

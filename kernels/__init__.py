@@ -17,6 +17,7 @@ from hera_fast.kernels.ranking import (
 from hera_fast.kernels.simplex import project_simplex
 from hera_fast.kernels.softmax import softmax
 from hera_fast.kernels.updates import (
+    fit_gradient,
     low_rank_target,
     soft_threshold,
     update_multipliers,
@@ -25,6 +26,7 @@ from hera_fast.kernels.updates import (
 
 __all__ = [
     "confidence_step",
+    "fit_gradient",
     "low_rank_target",
     "nearest_neighbors",
     "neighbor_similarity",

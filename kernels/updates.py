@@ -1,9 +1,9 @@
 """Elementwise steps of the augmented Lagrangian method, each in one pass over memory.
 
 The constraint is ``Y = P + E`` with the multiplier ``M``; the ``paper`` formulation adds
-``P = J`` with the multiplier ``N``. The updates also write, for every row, the sums of squares and
-products from which residuals and objective follow without reading the arrays again. These sums
-are float64 whatever the arrays are.
+``P = J`` with the multiplier ``N``. The updates of the multipliers also write, for every row, the
+sums of squares and products from which residuals and objective follow without reading the arrays
+again. These sums are float64 whatever the arrays are.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hera_fast.kernels._launch import launch
 __all__ = [
     "PAPER_UPDATE_PARTS",
     "UPDATE_PARTS",
+    "fit_gradient",
     "low_rank_target",
     "soft_threshold",
     "update_multipliers",
@@ -33,10 +34,6 @@ SHARED_DIGEST = "21e64aa6b917cec3"  # see _inline
 UPDATE_PARTS = (
     "primal",  # |Y - P - E|^2
     "dual",  # |E - previous E|^2; times the squared penalty the squared dual residual
-    "multiplier",  # <M, Y - P - E> with M from before the update
-    "fit",  # |P - Z|^2
-    "confidence_squares",  # |P|^2
-    "confidence_sum",  # |P|_1
     "noise_squares",  # |E|^2
     "multiplier_squares",  # |M|^2 after the update
 )
@@ -80,6 +77,30 @@ def _soft_threshold_rows(start: int, stop: int, V: Any, threshold: Any, out: Any
         results[k] = v - cut
 
 
+def fit_gradient(Z: _Array, P: _Array, weight: float, grad: _Array) -> None:
+    """Add ``weight (Z - P)``, the derivative of ``weight/2 |P - Z|^2`` by the scores, to `grad`.
+
+    Parameters
+    ----------
+    Z, P : ndarray of shape (n, q)
+        Scores and confidences.
+    weight : float
+        Not negative.
+    grad : ndarray of shape (n, q)
+        Updated in place.
+    """
+    sizes = check_arrays("Z[n,q] P[n,q] -> grad[n,q]", Z, P, grad)
+    factor = check_number("weight", weight, positive=False, dtype=Z.dtype)
+    launch(_fit_gradient_rows, sizes["n"], sizes["q"], Z, P, factor, grad)
+
+
+@kernel
+def _fit_gradient_rows(start: int, stop: int, Z: Any, P: Any, weight: Any, grad: Any) -> None:
+    z, p, sums = Z[start:stop].ravel(), P[start:stop].ravel(), grad[start:stop].ravel()
+    for k in range(z.size):
+        sums[k] += weight * (z[k] - p[k])
+
+
 def low_rank_target(Y: _Array, P: _Array, M: _Array, penalty: float, out: _Array) -> None:
     """Write ``out = Y - P + M / penalty``, whose singular values the E step thresholds.
 
@@ -113,7 +134,6 @@ def _low_rank_target_rows(
 def update_multipliers(
     Y: _Array,
     P: _Array,
-    Z: _Array,
     low_rank: _Array,
     penalty: float,
     E: _Array,
@@ -128,8 +148,8 @@ def update_multipliers(
     ----------
     Y : ndarray of shape (n, q)
         The candidates. Floating, bool or uint8.
-    P, Z : ndarray of shape (n, q)
-        Confidences and scores.
+    P : ndarray of shape (n, q)
+        Confidences.
     low_rank : ndarray of shape (n, q)
         What singular value thresholding made of :func:`low_rank_target`.
     penalty : float
@@ -140,12 +160,12 @@ def update_multipliers(
         Overwritten with the sums over each row that `UPDATE_PARTS` names.
     """
     sizes = check_arrays(
-        "Y[n,q]:candidates P[n,q] Z[n,q] low_rank[n,q] -> E[n,q] M[n,q] row_parts[n,parts]:float64",
-        *(Y, P, Z, low_rank, E, M, row_parts),
+        "Y[n,q]:candidates P[n,q] low_rank[n,q] -> E[n,q] M[n,q] row_parts[n,parts]:float64",
+        *(Y, P, low_rank, E, M, row_parts),
     )
     _check_parts(row_parts, UPDATE_PARTS)
     step = check_number("penalty", penalty, positive=True, dtype=P.dtype)
-    arguments = (candidate_bytes(Y), P, Z, low_rank, step, E, M, row_parts)
+    arguments = (candidate_bytes(Y), P, low_rank, step, E, M, row_parts)
     launch(_update_multipliers_rows, sizes["n"], 4 * sizes["q"], *arguments)
 
 
@@ -155,7 +175,6 @@ def _update_multipliers_rows(
     stop: int,
     Y: Any,
     P: Any,
-    Z: Any,
     low_rank: Any,
     penalty: Any,
     E: Any,
@@ -165,33 +184,22 @@ def _update_multipliers_rows(
     number = P.dtype.type
     wide = np.float64
     for i in range(start, stop):
-        primal = dual = multiplier = fit = 0.0
-        confidence_squares = confidence_sum = noise_squares = multiplier_squares = 0.0
+        primal = dual = noise_squares = multiplier_squares = 0.0
         for k in range(P.shape[1]):
-            p = P[i, k]
             low = low_rank[i, k]
             e = number(0) if low < 0 else low
-            residual = number(Y[i, k]) - p - e
-            m = M[i, k]
-            multiplier += wide(m) * wide(residual)
-            m += penalty * residual
+            residual = number(Y[i, k]) - P[i, k] - e
+            m = M[i, k] + penalty * residual
             primal += wide(residual) ** 2
             dual += wide(e - E[i, k]) ** 2
-            fit += wide(p - Z[i, k]) ** 2
-            confidence_squares += wide(p) ** 2
-            confidence_sum += wide(abs(p))
             noise_squares += wide(e) ** 2
             multiplier_squares += wide(m) ** 2
             E[i, k] = e
             M[i, k] = m
         row_parts[i, 0] = primal
         row_parts[i, 1] = dual
-        row_parts[i, 2] = multiplier
-        row_parts[i, 3] = fit
-        row_parts[i, 4] = confidence_squares
-        row_parts[i, 5] = confidence_sum
-        row_parts[i, 6] = noise_squares
-        row_parts[i, 7] = multiplier_squares
+        row_parts[i, 2] = noise_squares
+        row_parts[i, 3] = multiplier_squares
 
 
 def update_multipliers_paper(

@@ -13,19 +13,19 @@ def low_rank_target(Y, P, M, penalty, out):
     out[...] = Y - P + M / penalty
 
 
-def update_multipliers(Y, P, Z, low_rank, penalty, E, M, row_parts):
+def fit_gradient(Z, P, weight, grad):
+    grad += weight * (Z - P)
+
+
+def update_multipliers(Y, P, low_rank, penalty, E, M, row_parts):
     previous_E = E.copy()
     E[...] = np.maximum(low_rank, 0)
     R = Y - P - E
-    row_parts[:, 2] = _row_sums(M * R)
     M += penalty * R
     row_parts[:, 0] = _row_sums(R**2)
     row_parts[:, 1] = _row_sums((E - previous_E) ** 2)
-    row_parts[:, 3] = _row_sums((P - Z) ** 2)
-    row_parts[:, 4] = _row_sums(P**2)
-    row_parts[:, 5] = _row_sums(np.abs(P))
-    row_parts[:, 6] = _row_sums(E**2)
-    row_parts[:, 7] = _row_sums(M**2)
+    row_parts[:, 2] = _row_sums(E**2)
+    row_parts[:, 3] = _row_sums(M**2)
 
 
 def update_multipliers_paper(
