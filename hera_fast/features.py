@@ -188,10 +188,10 @@ class _SparseFeatures:
                 weights = np.repeat(self.sample_weight[rows], np.diff(block.indptr))
                 parts = (block.data * weights, block.indices, block.indptr)
                 weighted = sparse.csr_array(parts, shape=block.shape)
-            product = (block.T @ weighted).tocoo()
-            total[product.row, product.col] += product.data
+            total += (block.T @ weighted).toarray()
 
-        total = sum_blocks(add, n, (d, d), d)
+        # A product of two sparse matrices is faster than the sum of many of them.
+        total = sum_blocks(add, n, (d, d), d, large=True)
         total -= self.total_weight * np.outer(self.mean, self.mean)
         return total
 

@@ -28,13 +28,13 @@ _Array = np.ndarray[Any, Any]
 
 # Rows that stay in the cache from one step to the next.
 _BLOCK_ROWS = 1024
-# Sums are made in this many parts, but their memory is limited to this many numbers.
+# Sums are made in this many parts, or in two if all parts were more than this many numbers.
 _PARTS = 8
-_PART_NUMBERS = 1 << 25
+_PART_NUMBERS = 1 << 23
 
 
 class SparseBlocks:
-    """A CSR matrix whose blocks of rows are prepared once; they share its memory.
+    """A CSR matrix whose blocks of rows share its memory.
 
     Parameters
     ----------
@@ -46,30 +46,25 @@ class SparseBlocks:
     >>> from scipy import sparse
     >>> from hera_fast.products import SparseBlocks
     >>> blocks = SparseBlocks(sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]))
-    >>> blocks[slice(0, 2)].toarray().tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
+    >>> blocks[1:2].toarray().tolist()
+    [[0.0, 2.0]]
     """
 
     def __init__(self, matrix: Any) -> None:
         self.shape: tuple[int, int] = matrix.shape
         self.dtype: np.dtype[Any] = matrix.dtype
-        self._blocks = [
-            _rows_of(matrix, rows.start, rows.stop) for rows in _cut(0, self.shape[0], _BLOCK_ROWS)
-        ]
+        self._matrix = matrix
 
     def __getitem__(self, rows: slice) -> Any:
-        """The block that :func:`each_block` and :func:`sum_blocks` call `rows`."""
-        return self._blocks[rows.start // _BLOCK_ROWS]
-
-
-def _rows_of(matrix: Any, start: int, stop: int) -> Any:
-    pointers = matrix.indptr[start : stop + 1]
-    entries = slice(pointers[0], pointers[-1])
-    block = sparse.csr_array((stop - start, matrix.shape[1]), dtype=matrix.dtype)
-    # Given to the constructor, these would be copied.
-    block.data, block.indices = matrix.data[entries], matrix.indices[entries]
-    block.indptr = pointers - pointers[0]
-    return block
+        """The rows of a slice with a start, a stop and no step."""
+        matrix = self._matrix
+        pointers = matrix.indptr[rows.start : rows.stop + 1]
+        entries = slice(pointers[0], pointers[-1])
+        block = sparse.csr_array((len(pointers) - 1, self.shape[1]), dtype=self.dtype)
+        # Given to the constructor, these would be copied.
+        block.data, block.indices = matrix.data[entries], matrix.indices[entries]
+        block.indptr = pointers - pointers[0]
+        return block
 
 
 def _cut(start: int, stop: int, step: int) -> list[slice]:
@@ -130,7 +125,7 @@ def sum_blocks(
     row_cost : int
         Rough number of basic operations per row.
     large : bool, default=False
-        Use the largest possible blocks, for an `add` that makes no copies of its rows.
+        Call `add` once for each part of the sum, for one that makes no dense copy of its rows.
 
     Returns
     -------
@@ -149,8 +144,9 @@ def sum_blocks(
     """
     n_blocks = -(-n_rows // _BLOCK_ROWS)
     # All parts together are no larger than what is multiplied, give or take.
-    most = min(2 * n_rows // max((1, *shape)), _PART_NUMBERS // max(1, math.prod(shape)))
-    n_parts = max(1, min(_PARTS, n_blocks, most))
+    most = 2 * n_rows // max((1, *shape))
+    affordable = max(2, _PART_NUMBERS // max(1, math.prod(shape)))
+    n_parts = max(1, min(_PARTS, n_blocks, most, affordable))
     bounds = [min(_BLOCK_ROWS * (n_blocks * p // n_parts), n_rows) for p in range(n_parts + 1)]
     totals = np.zeros((n_parts, *shape))
 
