@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from hera_fast import kernels, svd, threads
 from hera_fast._version import __version__
+from hera_fast.estimator import HERAClassifier, hera
 
-__all__ = ["__version__", "kernels", "svd", "threads"]
+__all__ = ["HERAClassifier", "__version__", "hera", "kernels", "svd", "threads"]

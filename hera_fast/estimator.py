@@ -550,7 +550,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             parameters["random_state"] = None
         arrays = {name: getattr(self, name) for name in _SAVED if getattr(self, name) is not None}
         arrays |= {f"history_{name}": figures for name, figures in self.history_.items()}
-        header = {"parameters": _plain(parameters), "objects": []}
+        header: dict[str, Any] = {"parameters": _plain(parameters), "objects": []}
         for name in ("classes_", "feature_names_in_", "transduction_"):
             labels = getattr(self, name, None)
             if labels is None:

@@ -18,6 +18,7 @@ __all__ = ["LowRankNoise", "WeightedShrinkage"]
 
 _Array = np.ndarray[Any, Any]
 
+
 class WeightedShrinkage:
     """Singular value thresholding of a matrix whose rows count as often as their weights say.
 

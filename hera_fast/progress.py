@@ -7,7 +7,9 @@ import shutil
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
+
+from hera_fast.run import State
 
 __all__ = ["Progress"]
 
@@ -17,18 +19,6 @@ _FILE_INTERVAL = 5.0
 _CLEAR_TO_END = "\x1b[K"
 # No stream, a pipe that nobody reads, a stream that is closed or has no file number.
 _FAILURES = (AttributeError, OSError, ValueError)
-
-
-class _State(Protocol):
-    iteration: int
-    max_iter: int
-    objective: float
-    primal_residual: float
-    dual_residual: float
-    change: float
-    rank: int
-    penalty: float
-    seconds: float
 
 
 class Progress:
@@ -64,7 +54,7 @@ class Progress:
         self._pending: str | None = None
         self._line_is_open = False
 
-    def __call__(self, state: _State) -> None:
+    def __call__(self, state: State) -> None:
         """Show a state, unless the last one was shown just before.
 
         Parameters
@@ -119,7 +109,7 @@ class Progress:
         return sys.stderr if self._stream is None else self._stream
 
 
-def _describe(state: _State) -> str:
+def _describe(state: State) -> str:
     return "  ".join(
         [
             f"{state.iteration}/{state.max_iter}",
