@@ -3,7 +3,7 @@
 With Xc = X - mean the solver needs three products only: Xc' diag(w) Xc, Xc W and Xc' diag(w) R.
 Dense features are centred once, in a copy, which keeps every digit of features that vary little
 around a large mean. Sparse features would no longer be sparse; there the mean enters each product
-as a correction of rank one.
+as a correction of rank one. Features that vary too little for that count as constant.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from hera_fast.products import (
 __all__ = ["Features", "make_features"]
 
 _Array = np.ndarray[Any, Any]
+
+# Products that are centred afterwards say nothing about features whose variance is at most this
+# part of their squared mean.
+_LOST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 
 class Features(Protocol):
@@ -125,7 +129,21 @@ def make_features(X: Any, *, fit_intercept: bool, sample_weight: _Array | None =
         mean = column_sums(rows, sample_weight) / weight
     if isinstance(rows, SparseBlocks):
         return _SparseFeatures(rows, mean, sample_weight, weight)
-    return _DenseFeatures(_centred(X, mean) if fit_intercept else X, mean, sample_weight, weight)
+    if fit_intercept:
+        _correct_constant_means(X, sample_weight, mean)
+        X = _centred(X, mean)
+    return _DenseFeatures(X, mean, sample_weight, weight)
+
+
+def _correct_constant_means(X: _Array, weights: _Array | None, mean: _Array) -> None:
+    """Make means of equal numbers exact, so that constant features are zero when centred."""
+    counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+    if len(counted) == 0:
+        return
+    first = X[counted[0]].astype(np.float64)
+    for feature in np.flatnonzero(np.abs(mean - first) <= 1e-10 * np.abs(first)):
+        if (X[counted, feature] == first[feature]).all():
+            mean[feature] = first[feature]
 
 
 def _centred(X: _Array, mean: _Array) -> _Array:
@@ -177,6 +195,20 @@ class _SparseFeatures:
         self._X = X
         self.sample_weight = weights
         self.total_weight = total
+        # Of these, all products would be rounding errors.
+        self._lost = self._squares() <= (1 + _LOST[self.dtype]) * total * mean**2
+
+    def _squares(self) -> _Array:
+        n, d = self.shape
+
+        def add(rows: slice, total: _Array) -> None:
+            block = self._X[rows].copy()
+            block.sum_duplicates()
+            squares = block.astype(np.float64).power(2)
+            weights = self.sample_weight
+            total += (np.ones(block.shape[0]) if weights is None else weights[rows]) @ squares
+
+        return sum_blocks(add, n, (d,), d)
 
     def gram(self) -> _Array:
         n, d = self.shape
@@ -193,6 +225,7 @@ class _SparseFeatures:
         # A product of two sparse matrices is faster than the sum of many of them.
         total = sum_blocks(add, n, (d, d), d, large=True)
         total -= self.total_weight * np.outer(self.mean, self.mean)
+        total[self._lost] = total[:, self._lost] = 0
         return total
 
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
@@ -203,4 +236,5 @@ class _SparseFeatures:
         sums = column_sums(R, self.sample_weight)
         product = cross_product(self._X, R, self.sample_weight)
         product -= np.outer(self.mean, sums)
+        product[self._lost] = 0
         return product

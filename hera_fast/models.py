@@ -84,8 +84,10 @@ class LeastSquares:
         self._ranking, self._fit_intercept = ranking, fit_intercept
         self._curvature = max(alpha + ranking * ranking_curvature(n_labels), 1e-12)
         H = self._curvature * features.gram()
-        # A little more curvature is still a bound, and keeps H definite when beta is 0.
-        H.flat[:: n_features + 1] += 2 * beta + 1e-12 * max(H.trace(), 1.0)
+        # A little more curvature is still a bound. It keeps H definite when beta is 0, and W small
+        # in directions where the gradient is nothing but rounding errors.
+        rounding = max(1e-12, 10 * float(np.finfo(features.dtype).eps))
+        H.flat[:: n_features + 1] += 2 * beta + rounding * max(H.trace(), 1.0)
         self._factor = linalg.cho_factor(H, overwrite_a=True)
         self._has_scores = False
 
@@ -150,6 +152,8 @@ class GradientDescent:
         self._gradient = workspace
         self._alpha, self._beta, self._ranking = alpha, beta, ranking
         self._n_steps, self._step_size = n_steps, step_size
+        weight = features.sample_weight
+        self._counts: Any = True if weight is None else weight[:, np.newaxis] > 0
         self._largest = float(np.linalg.eigvalsh(features.gram())[-1])
 
     def update(self, P: _Array, Z: _Array) -> None:
@@ -168,9 +172,8 @@ class GradientDescent:
 
     def _curvature(self, P: _Array) -> float:
         # Here confidences may exceed 1, and the weights of the ranking loss with them.
-        weight = self._features.sample_weight
-        largest = P.max() if weight is None else P[weight > 0].max()
-        ranking = self._ranking * ranking_curvature(P.shape[1]) * float(largest) ** 2
+        largest = float(P.max(initial=0, where=self._counts))
+        ranking = self._ranking * ranking_curvature(P.shape[1]) * largest**2
         return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
 
     def penalty(self) -> float:

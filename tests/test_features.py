@@ -99,6 +99,37 @@ def test_large_means(dtype, weighted):
     np.testing.assert_allclose(out, exact @ W, rtol=0, atol=1e2 * rounding)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["dense", "array"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("value", [0.0, 0.1, -0.7, 1e5 / 7])
+def test_constant_features_are_exactly_zero(dtype, layout, weighted, value):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 3)).astype(dtype)
+    X[:, 1] = value
+    weights = rng.random(3000)
+    weights[7] = 0
+    if weighted:
+        X[7, 1] = 5  # a row that does not count
+    features = make_features(
+        laid_out(X, layout), fit_intercept=True, sample_weight=weights if weighted else None
+    )
+    gram, product = features.gram(), features.correlate(rng.random((3000, 2)).astype(dtype))
+    assert (gram[1] == 0).all()
+    assert (gram[:, 1] == 0).all()
+    assert (product[1] == 0).all()
+    assert (gram[[0, 0, 2, 2], [0, 2, 0, 2]] != 0).all()
+    assert (product[[0, 2]] != 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_features_that_vary_a_little_are_kept(dtype):
+    spread = 0.01
+    X = (1 + spread * np.random.default_rng(0).standard_normal((500, 1))).astype(dtype)
+    gram = make_features(sparse.csr_array(X), fit_intercept=True).gram()
+    np.testing.assert_allclose(gram, 500 * X.var(dtype=np.float64), rtol=1e-10)
+
+
 def test_without_intercept_nothing_is_copied():
     X = np.ones((50, 3))
     features = make_features(X, fit_intercept=False)
