@@ -19,10 +19,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from hera_fast.candidates import check_candidates
 from hera_fast.features import make_features
 from hera_fast.kernels import project_simplex, softmax
+from hera_fast.kernels._launch import blas_threads
 from hera_fast.neighborhood import neighbor_scores
 from hera_fast.paper import solve_paper
 from hera_fast.persistence import read_model, write_model
-from hera_fast.products import SparseBlocks, multiply_rows
+from hera_fast.products import SparseBlocks, each_block, multiply_rows
 from hera_fast.progress import Progress
 from hera_fast.rbf import fit_rbf
 from hera_fast.run import FIGURES, Observer, Options, Solution, State
@@ -375,7 +376,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not sample_weight.any():
                 raise ValueError("All entries of sample_weight are zero: nothing to learn from.")
         options = self._options()
-        with threads(self.n_threads):
+        # Products of many rows have threads of their own. The rest is small, and BLAS must not use
+        # several threads for it: the bits of its results depend on how many there are.
+        with threads(self.n_threads), blas_threads(1):
             self._feature_map = None
             inputs = X
             if self.kernel == "rbf":
@@ -651,9 +654,17 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _mapped(self, X: Any) -> Any:
         """Apply the kernel map, if there is one."""
-        if self._feature_map is None:
+        feature_map = self._feature_map
+        if feature_map is None:
             return X
-        return np.ascontiguousarray(self._feature_map.transform(X), X.dtype)
+        n_components = len(feature_map.components_)
+        mapped = np.empty((X.shape[0], n_components), dtype=X.dtype)
+
+        def transform(rows: slice) -> None:
+            mapped[rows] = feature_map.transform(X[rows])
+
+        each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
+        return mapped
 
     def _allowed(self, candidates: Any, n_rows: int) -> _Array | None:
         """Which labels a row may get: its candidates, or all of them if it has none."""
