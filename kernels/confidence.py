@@ -93,8 +93,9 @@ def _confidence_step_rows(
     labels = np.empty(q, np.int64)
     free = np.empty(q, np.int64)
     is_free = np.empty(q, np.bool_)
-    work = np.empty((6, q), np.float64)
-    gains, losses, diagonal, p = work[0], work[1], work[2], work[3]
+    losses = np.empty(q, Z.dtype)
+    work = np.empty((5, q), np.float64)
+    gains, diagonal, p = work[0], work[1], work[2]
     H = np.empty((2, 2), np.float64)
     factor = np.empty((2, 2), np.float64)
     curvature = fit - sparsity + penalty
@@ -121,7 +122,7 @@ def _confidence_step_rows(
                 factor = np.empty((n_labels, n_labels), np.float64)
             _hessian(Z[i], labels, n_labels, curvature, losses, H, diagonal)
             if n_labels > 1:
-                _simplex_qp(H, gains, n_labels, factor, work[4], work[5], free, is_free, p)
+                _simplex_qp(H, gains, n_labels, factor, work[3], work[4], free, is_free, p)
             loss = _loss(H, diagonal, n_labels, p)
         elif n_labels > 1:
             _project(gains, n_labels, curvature, p)
@@ -230,9 +231,9 @@ def _hessian(
         losses[labels[a]] = 0.0
         total = 0.0
         for k in range(q):
-            total += losses[k]
+            total += np.float64(losses[k])
         for b in range(n_labels):
-            H[a, b] = -scale * losses[labels[b]]
+            H[a, b] = -scale * np.float64(losses[labels[b]])
         diagonal[a] = scale * total
         H[a, a] = diagonal[a] + curvature
         largest = max(largest, H[a, a])
@@ -258,9 +259,8 @@ def _pair_losses(z: Any, q: int, j: int, losses: Any) -> None:
     In two loops: in one, the chain of operations would be longer than what a processor keeps in
     flight.
     """
-    center = np.float64(z[j])
     for k in range(q):
-        losses[k] = log_argument(center - np.float64(z[k]))
+        losses[k] = log_argument(z[j] - z[k])
     for k in range(q):
         losses[k] = two_artanh(losses[k])
 
