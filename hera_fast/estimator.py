@@ -75,10 +75,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     mu : float, default=0.0
         How much confidences are drawn to a single candidate, less than `alpha`. With
         ``formulation="paper"`` the weight of the l1 norm, of any size.
-    nu : float, default=0.1
+    nu : float, default=0.0
         Weight of the nuclear norm of the noise. It is relative to the scale of the data, so that
-        one value serves data of every size: from 1 on the first noise is zero. 0 leaves the
-        low-rank part out. With ``formulation="paper"`` an absolute weight.
+        one value serves data of every size: 0.1 is a good first try, and from 1 on the first
+        noise is zero. 0 leaves the low-rank part out: it helps with ``calibration=None``, hardly
+        beside the Gaussian discriminant, and its cost grows with the square of the number of
+        labels. With ``formulation="paper"`` an absolute weight.
     formulation : {"simplex", "paper"}, default="simplex"
         ``"simplex"``: the confidences of a row are not negative, sum to one and vanish outside
         its candidates. ``"paper"``: the problem as published, see :meth:`paper`.
@@ -237,7 +239,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alpha: float = 1.0,
         beta: float = 0.1,
         mu: float = 0.0,
-        nu: float = 0.1,
+        nu: float = 0.0,
         *,
         formulation: str = "simplex",
         calibration: str | None = "gaussian",
