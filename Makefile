@@ -17,7 +17,7 @@ help: ## List the targets
 	@echo "make [PYTHON=python3.12] [VENV=.venv] target"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.installed-plot ## Run the kernels on a Yahoo!-shaped data set; table and plot
+demo: $(VENV)/.installed-plot ## Learn digits from candidate labels with HERA; table and plot
 	$(python) -m hera_fast.demo
 
 test: unit coverage ## All tests, then the line coverage of the kernels

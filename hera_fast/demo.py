@@ -1,255 +1,178 @@
-"""Run the kernels on a data set of the shape of Yahoo! News: ``python -m hera_fast.demo``.
+"""Learn handwritten digits from candidate labels: ``python -m hera_fast.demo``.
 
-The data are random: 22,991 rows, 219 labels of which few are frequent, 1.91 candidates per row.
-Every kernel runs on all rows. Plain NumPy is given a part of the rows where it needs all pairs
-of labels or all pairs of rows; its time is then scaled to the whole set.
+The digits come with scikit-learn. Their labels are hidden in sets of candidates, and HERA has to
+find them again. Logistic regression shows what the result is worth: trained on a random candidate
+of each row, and on the true labels that HERA never sees.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 
-from hera_fast import kernels
-from hera_fast.svd import singular_value_threshold
+from hera_fast import HERAClassifier
 from hera_fast.threads import threads
 
 __all__ = ["main"]
 
-Array = NDArray[Any]
+_Array = np.ndarray[Any, Any]
 
-N_ROWS, N_FEATURES, N_LABELS = 22_991, 163, 219
-N_CANDIDATES = 1.91
-N_QUERIES, N_NEIGHBORS = 2_299, 10
-PLOT = Path("out", "demo", "kernels.png")
+P_NEXT, P_OTHER = 0.7, 0.2
+HERA_SETTINGS: dict[str, dict[str, Any]] = {
+    "HERA": {},
+    'HERA, kernel="rbf"': {"kernel": "rbf", "random_state": 0},
+}
+PLOT = Path("out", "demo", "hera.png")
 
 
-class Case(NamedTuple):
-    """A kernel, the same computation in NumPy, and what the kernel wrote for NumPy's rows."""
+class Data(NamedTuple):
+    """Training rows with candidates and the hidden labels; rows that no method has seen."""
 
-    name: str
-    ours: Callable[[], object]
-    numpy: Callable[[], Array]
-    output: Array
-    share: float = 1.0
+    X: _Array
+    Y: _Array
+    y: _Array
+    X_new: _Array
+    y_new: _Array
 
 
 class Result(NamedTuple):
-    """Seconds for all rows, and the largest difference from NumPy relative to its largest entry."""
+    """Cells of a line of the table; the last two are shares of rows, NaN where meaningless."""
 
-    name: str
-    first_call: float
-    ours: float
-    numpy: float
-    difference: float
+    method: str
+    iterations: str
+    seconds: str
+    new_rows: float
+    training_rows: float
 
 
 def main() -> None:
-    """Measure every kernel, print a table and write a plot."""
-    cases = make_cases(np.random.default_rng(0))
-    print(f"{N_ROWS} rows, {N_LABELS} labels, {N_CANDIDATES:.1f} candidates per row, float64")
-    print("One thread, also for NumPy; smallest processor time of several interleaved runs\n")
-    print(f"{'':28}{'first call':>11}{'hera-fast':>11}{'NumPy':>13}{'ratio':>8}{'difference':>12}")
-    results = []
-    for case in cases:
-        # Processor time on one thread depends little on what else the machine is doing.
-        with threads(1):
-            result = measure(case)
-        results.append(result)
-        print(
-            f"{result.name:28}{result.first_call:9.2f} s{1e3 * result.ours:8.1f} ms"
-            f"{1e3 * result.numpy:9.0f} ms{'*' if case.share < 1 else ' '}"
-            f"{result.numpy / result.ours:7.0f}{result.difference:12.0e}"
-        )
-    print("\nfirst call: with compilation, or with loading from the cache of an earlier run")
+    """Train, print a table, write a plot."""
+    # The data are small, and threads that wait for each other would blur the times.
+    with threads(1):
+        compare_methods()
+
+
+def compare_methods() -> None:
+    rng = np.random.default_rng(0)
+    data = make_data(rng)
+    print("Handwritten digits (scikit-learn's load_digits) with candidate labels. Beside the true")
     print(
-        f"nearest_neighbors: {N_NEIGHBORS} for each of {N_QUERIES} rows "
-        f"among the other {N_ROWS - N_QUERIES}, {N_FEATURES} features"
+        f"one, the next digit is a candidate with probability {P_NEXT}, any other with {P_OTHER}."
     )
-    print("* measured on part of the rows, scaled to all of them")
-    plot(results)
+    print(
+        f"{len(data.X)} rows for training, {len(data.X_new)} held out, {data.X.shape[1]} features, "
+        f"{data.Y.shape[1]} labels, {data.Y.sum(axis=1).mean():.2f} candidates per row\n"
+    )
+    start = perf_counter()
+    for settings in HERA_SETTINGS.values():
+        HERAClassifier(**settings).fit(data.X[:50], data.Y[:50]).predict(data.X_new[:50])
+    print(f"Compiling, or loading what was compiled: {perf_counter() - start:.1f} s, on 50 rows")
+    models: dict[str, HERAClassifier] = {}
+    learned = []
+    for method, settings in HERA_SETTINGS.items():
+        print(f"Training {method}", flush=True)
+        models[method] = HERAClassifier(**settings, verbose=1)
+        learned.append(train_hera(method, models[method], data))
+    below, above = train_references(data, rng)
+    results = [*below, *learned, above]
+
+    print(f"\n{'':40}{'':>10}{'':>9}   true label found in")
+    print(f"{'':40}{'iterations':>10}{'seconds':>9}{'held-out':>11}{'training rows':>15}")
+    for method, iterations, seconds, *shares in results:
+        new, training = ("-" if np.isnan(share) else f"{share:.1%}" for share in shares)
+        print(f"{method:40}{iterations:>10}{seconds:>9}{new:>11}{training:>15}")
+    print("\nOn training rows a method chooses among the candidates; references are in [brackets].")
+    plot(models, data, results)
 
 
-def measure(case: Case) -> Result:
-    """Time the first call, compare the results, time the following calls."""
-    first_call = seconds(case.ours, perf_counter)
-    expected = case.numpy()
-    difference = float(np.abs(case.output - expected).max() / np.abs(expected).max())
-    runs: list[tuple[float, float]] = []
-    while len(runs) < 2 or np.sum(runs) < 1:
-        runs.append((seconds(case.ours, process_time), seconds(case.numpy, process_time)))
-    ours, numpy = np.min(runs, axis=0)
-    return Result(case.name, first_call, ours, numpy / case.share, difference)
+def make_data(rng: np.random.Generator) -> Data:
+    """Hide each digit among others, most often the next one; 9 is followed by 0."""
+    digits, labels = load_digits(return_X_y=True)
+    X, X_new, y, y_new = train_test_split(digits / 16, labels, test_size=0.3, random_state=0)
+    rows = np.arange(len(y))
+    Y = rng.random((len(y), 10)) < P_OTHER
+    Y[rows, (y + 1) % 10] = rng.random(len(y)) < P_NEXT
+    Y[rows, y] = True
+    return Data(X, Y, y, X_new, y_new)
 
 
-def seconds(function: Callable[[], object], clock: Callable[[], float]) -> float:
-    start = clock()
-    function()
-    return clock() - start
+def train_hera(method: str, model: HERAClassifier, data: Data) -> Result:
+    start = perf_counter()
+    model.fit(data.X, data.Y)
+    seconds = f"{perf_counter() - start:.2f}"
+    found = float(np.mean(model.transduction_ == data.y))
+    return Result(method, str(model.n_iter_), seconds, model.score(data.X_new, data.y_new), found)
 
 
-def plot(results: list[Result]) -> None:
-    """Draw the times as bars and say where the picture is."""
+def train_references(data: Data, rng: np.random.Generator) -> tuple[list[Result], Result]:
+    """What is possible without disambiguation, and with the true labels."""
+    guess = np.where(data.Y, rng.random(data.Y.shape), 0).argmax(axis=1)
+    chance = Result("[a random candidate]", "-", "-", np.nan, float(np.mean(guess == data.y)))
+    results = []
+    for labels, target in [("random candidates", guess), ("true labels", data.y)]:
+        start = perf_counter()
+        model = LogisticRegression(max_iter=1000).fit(data.X, target)
+        seconds = f"{perf_counter() - start:.2f}"
+        chosen = np.where(data.Y, model.predict_proba(data.X), 0).argmax(axis=1)
+        found = np.nan if target is data.y else float(np.mean(chosen == data.y))
+        name, score = f"[LogisticRegression, {labels}]", model.score(data.X_new, data.y_new)
+        results.append(Result(name, str(model.n_iter_.max()), seconds, score, found))
+    return [chance, results[0]], results[1]
+
+
+def plot(models: dict[str, HERAClassifier], data: Data, results: list[Result]) -> None:
+    """Draw how the runs converged and what they found, and say where the picture is."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         print("No plot: it needs matplotlib (pip install 'hera-fast[plot]').", file=sys.stderr)
         return
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    rows = np.arange(len(results))
-    ours = np.array([1e3 * result.ours for result in results])
-    numpy = np.array([1e3 * result.numpy for result in results])
-    axes.hlines(rows, ours, numpy, color="lightgray")
-    axes.plot(ours, rows, "o", color="tab:blue", label="hera-fast")
-    axes.plot(numpy, rows, "o", color="tab:gray", label="NumPy")
-    for row, ratio in enumerate(numpy / ours):
-        axes.annotate(
-            f"× {ratio:.0f}", (np.sqrt(ours[row] * numpy[row]), row - 0.1), ha="center", va="bottom"
-        )
-    axes.set_xscale("log")
-    axes.set_yticks(rows, [result.name for result in results])
-    axes.set_ylim(len(results) - 0.5, -0.7)
-    axes.set_xlabel("milliseconds of processor time, one thread")
-    axes.legend(loc="lower right")
+    convergence, confidence, bars = figure.subplots(1, 3)
+    colors = dict(zip(models, ("tab:blue", "navy"), strict=True))
+
+    for method, model in models.items():
+        iterations, change = range(1, model.n_iter_ + 1), model.history_["change"]
+        convergence.semilogy(iterations, change, ".-", color=colors[method], label=method)
+    convergence.axhline(model.tol, color="gray", linestyle=":", label="tolerance")
+    convergence.set(title="Relative change of the objective", xlabel="iteration")
+    convergence.legend(fontsize="small")
+
+    percent, rows = np.linspace(0, 100, len(data.y)), np.arange(len(data.y))
+    equal = np.sort(1 / data.Y.sum(axis=1))
+    confidence.plot(percent, equal, color="gray", label="before: candidates are equal")
+    for method, model in models.items():
+        learned = np.sort(model.confidence_[rows, data.y])
+        confidence.plot(percent, learned, color=colors[method], label=method)
+    confidence.set(title="Confidence in the true label", xlabel="% of training rows, sorted")
+    confidence.legend(fontsize="small")
+
+    shown = [result for result in results if not np.isnan(result.new_rows)]
+    drawn = bars.barh(
+        [result.method.strip("[]").replace(", ", ",\n") for result in shown],
+        [100 * result.new_rows for result in shown],
+        color=[colors.get(result.method, "silver") for result in shown],
+    )
+    bars.bar_label(drawn, fmt="%.1f", padding=3)
+    bars.invert_yaxis()
+    bars.set(
+        title="Held-out rows that are right", xlabel="%", xlim=(0, 112), xticks=range(0, 101, 25)
+    )
+
+    for axes in (convergence, confidence, bars):
+        axes.spines[["top", "right"]].set_visible(False)
     PLOT.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PLOT, dpi=150)
     print(f"Plot: {PLOT}")
-
-
-def make_cases(rng: np.random.Generator) -> list[Case]:
-    """The data and the calls."""
-    Y, P = make_labels(rng)
-    X = rng.standard_normal((N_ROWS, N_FEATURES))
-    Z = X @ rng.standard_normal((N_FEATURES, N_LABELS)) / np.sqrt(N_FEATURES)
-    loss, dZ, dP, projected = np.empty(N_ROWS), *np.empty((3, N_ROWS, N_LABELS))
-
-    queries, points = X[:N_QUERIES].copy(), X[N_QUERIES:].copy()
-    distances = np.empty((N_QUERIES, N_NEIGHBORS))
-    indices = np.empty((N_QUERIES, N_NEIGHBORS), dtype=np.int64)
-
-    noise, low_rank = Y - P, np.empty_like(P)
-    threshold = float(np.sqrt(np.linalg.eigvalsh(noise.T @ noise)[-21]))  # keeps 20
-
-    few, some = 16, 512  # rows for NumPy: all pairs of labels, all pairs of rows
-    z, p = Z[:few], P[:few]
-
-    def fused() -> Array:
-        pairs = numpy_pairs(z, p)
-        numpy_loss(*pairs)
-        numpy_score_gradient(*pairs)
-        return numpy_confidence_gradient(*pairs)
-
-    return [
-        Case(
-            "ranking_loss",
-            lambda: kernels.ranking_loss(Z, P, loss),
-            lambda: numpy_loss(*numpy_pairs(z, p)),
-            loss[:few],
-            few / N_ROWS,
-        ),
-        Case(
-            "ranking_score_gradient",
-            lambda: kernels.ranking_score_gradient(Z, P, dZ),
-            lambda: numpy_score_gradient(*numpy_pairs(z, p)),
-            dZ[:few],
-            few / N_ROWS,
-        ),
-        Case(
-            "ranking_confidence_gradient",
-            lambda: kernels.ranking_confidence_gradient(Z, P, dP),
-            lambda: numpy_confidence_gradient(*numpy_pairs(z, p)),
-            dP[:few],
-            few / N_ROWS,
-        ),
-        Case(
-            "ranking_gradients",
-            lambda: kernels.ranking_gradients(Z, P, loss, dZ, dP),
-            fused,
-            dP[:few],
-            few / N_ROWS,
-        ),
-        Case(
-            "project_simplex",
-            lambda: kernels.project_simplex(Z, Y, projected),
-            lambda: numpy_simplex(Z, Y),
-            projected,
-        ),
-        Case(
-            "nearest_neighbors",
-            lambda: kernels.nearest_neighbors(queries, points, distances, indices),
-            lambda: numpy_neighbors(queries[:some], points),
-            distances[:some],
-            some / N_QUERIES,
-        ),
-        Case(
-            "singular_value_threshold",
-            lambda: singular_value_threshold(noise, threshold, out=low_rank),
-            lambda: numpy_threshold(noise, threshold),
-            low_rank,
-        ),
-    ]
-
-
-def make_labels(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Candidate sets with a long tail of rare labels, and random confidences over them."""
-    frequency = 1 / np.arange(1, N_LABELS + 1)
-    n_candidates = 1 + rng.poisson(N_CANDIDATES - 1, N_ROWS)
-    # Whose bell rings first: drawing without replacement, in proportion to the frequency.
-    rings = rng.exponential(1 / frequency, (N_ROWS, N_LABELS))
-    Y = rings <= np.take_along_axis(np.sort(rings), n_candidates[:, None] - 1, axis=1)
-    P = Y * rng.random(Y.shape)
-    return Y, P / P.sum(axis=1, keepdims=True)
-
-
-def numpy_pairs(Z: Array, P: Array) -> tuple[Array, Array]:
-    """Differences of scores and of confidences for all pairs of labels."""
-    return Z[:, :, None] - Z[:, None, :], P[:, :, None] - P[:, None, :]
-
-
-def numpy_loss(d: Array, p: Array) -> Array:
-    result: Array = (p**2 * np.log1p(np.exp(-(d**2)))).sum(axis=(1, 2)) / N_LABELS**2
-    return result
-
-
-def numpy_score_gradient(d: Array, p: Array) -> Array:
-    result: Array = (p**2 * d / (1 + np.exp(d**2))).sum(axis=2) * (-4 / N_LABELS**2)
-    return result
-
-
-def numpy_confidence_gradient(d: Array, p: Array) -> Array:
-    result: Array = (p * np.log1p(np.exp(-(d**2)))).sum(axis=2) * (4 / N_LABELS**2)
-    return result
-
-
-def numpy_neighbors(queries: Array, points: Array) -> Array:
-    squares = (queries**2).sum(axis=1)[:, None] + (points**2).sum(axis=1) - 2 * queries @ points.T
-    nearest: Array = np.sort(np.partition(squares, N_NEIGHBORS)[:, :N_NEIGHBORS])
-    return nearest
-
-
-def numpy_simplex(V: Array, Y: Array) -> Array:
-    candidates = np.where(Y, V, -np.inf)
-    descending = np.sort(candidates)[:, ::-1]
-    sums = np.cumsum(np.where(np.isfinite(descending), descending, 0), axis=1)
-    shifts = (sums - 1) / np.arange(1, N_LABELS + 1)
-    last = (descending > shifts).sum(axis=1) - 1
-    result: Array = np.maximum(candidates - np.take_along_axis(shifts, last[:, None], axis=1), 0)
-    return result
-
-
-def numpy_threshold(A: Array, threshold: float) -> Array:
-    U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    result: Array = (U * np.maximum(s - threshold, 0)) @ Vt
-    return result
 
 
 if __name__ == "__main__":

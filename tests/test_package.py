@@ -117,18 +117,45 @@ def test_example_makes_a_picture(example, tmp_path, monkeypatch):
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
+def demo_table(text):
+    """Map each method to the shares of held-out and training rows."""
+    lines = [line.rsplit(maxsplit=4) for line in text.splitlines() if line.endswith(("%", " -"))]
+    return {
+        name: [None if cell == "-" else float(cell.rstrip("%")) for cell in cells[-2:]]
+        for name, *cells in lines
+    }
+
+
 @draws
 def test_demo(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    sizes = {"N_ROWS": 1100, "N_QUERIES": 550, "N_FEATURES": 5, "N_LABELS": 24}
-    for name, size in sizes.items():
-        monkeypatch.setattr(demo, name, size)
     demo.main()
     assert demo.PLOT.read_bytes().startswith(b"\x89PNG")
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if " ms" in line]
-    assert len(rows) == 7
-    assert all(float(row[-1]) < 1e-12 for row in rows)
+    captured = capsys.readouterr()
+    assert "objective" in captured.err  # progress
+    table = demo_table(captured.out)
+    assert len(table) == 5
+    naive, naive_training = table["[LogisticRegression, random candidates]"]
+    informed, _ = table["[LogisticRegression, true labels]"]
+    _, chance = table["[a random candidate]"]
+    assert chance < 40
+    for method in demo.HERA_SETTINGS:
+        held_out, training = table[method]
+        assert naive + 20 < held_out
+        assert informed - 5 < held_out
+        assert naive_training + 15 < training
+
+
+def test_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    demo.main()
+    captured = capsys.readouterr()
+    assert "needs matplotlib" in captured.err
+    assert len(demo_table(captured.out)) == 5
+    assert not demo.PLOT.exists()
 
 
 def test_wheel(tmp_path):
