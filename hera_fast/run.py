@@ -110,8 +110,10 @@ class State:
         Mean sum of a row of P.
     seconds : float
         Time since the start.
-    confidence, noise : ndarray of shape (n, q)
-        P and E.
+    confidence : ndarray of shape (n, q)
+        P.
+    noise : ndarray of shape (n, q) or None
+        E. None when nobody wants a low rank (``nu=0``), where it simply is Y - P.
     coef : ndarray of shape (q, d)
         Coefficients of the linear model.
     intercept : ndarray of shape (q,)
@@ -129,7 +131,7 @@ class State:
     mass: float
     seconds: float
     confidence: _Array
-    noise: _Array
+    noise: _Array | None
     coef: _Array
     intercept: _Array
 
@@ -174,7 +176,7 @@ class Recorder:
         self,
         model: Model,
         P: _Array,
-        E: _Array,
+        E: _Array | None,
         *,
         objective: float,
         residuals: Residuals,

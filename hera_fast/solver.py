@@ -70,7 +70,7 @@ def solve(
             residuals = noise.update(P)
             loss = float(column_sums(row_objective, features.sample_weight))
             recorder.record(
-                *(model, P, noise.E),
+                *(model, P, noise.E if noise.is_active else None),
                 objective=loss + model.penalty() + noise.objective,
                 residuals=residuals,
                 rank=noise.rank,
