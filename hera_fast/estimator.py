@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import fields
 from numbers import Integral, Real
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,14 @@ _Array = np.ndarray[Any, Any]
 _BLOCK_SCORES = 1 << 21
 _BLOCK_ROWS = 4096
 
+# What the largest absolute value of X may be: then sums of squares neither overflow nor vanish.
+_MAGNITUDES = {np.dtype(np.float64): (1e-140, 1e140), np.dtype(np.float32): (1e-14, 1e14)}
+_SCALE = "Scale the features, for example with sklearn.preprocessing.StandardScaler."
+# Weights beyond this many copies of a row make no difference to its neighbours.
+_MOST_COPIES = 1 << 31
+
+# Parameters that say what the coefficients mean. Later changes must not affect predictions.
+_MEANING = ("formulation", "calibration", "kernel", "fit_intercept")
 
 # Fitted attributes that are plain arrays, with None for those that are not needed.
 _SAVED = (
@@ -51,6 +60,7 @@ _SAVED = (
     "_fit_X",
     "_multiplicity",
 )
+_SAVED_LABELS = ("classes_", "feature_names_in_", "transduction_")
 _SAVED_MAP = ("components_", "normalization_", "component_indices_")
 
 
@@ -112,9 +122,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Number of features of the kernel map, at most the number of rows.
     fit_intercept : bool, default=True
         Whether the linear model has an intercept. The Gaussian discriminant always has one.
-    max_iter : int, default=100
+    max_iter : int, default=200
         Most iterations.
-    tol : float, default=1e-3
+    tol : float, default=1e-4
         The run ends when primal residual, dual residual and relative change of the objective are
         at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`.
     penalty : float or None, default=None
@@ -143,7 +153,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState instance or None, default=None
         For the rows that make up the kernel map, and for ``svd="randomized"``.
     warm_start : bool, default=False
-        Go on from where the last call of `fit` ended; X and Y must have the same shapes.
+        Go on from where the last call of `fit` ended. X and Y must have the same shapes, and the
+        labels, `formulation`, `calibration`, `kernel` and `fit_intercept` must be the same.
     verbose : int, default=0
         Show progress.
     callback : callable or None, default=None
@@ -184,7 +195,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     A row of `sample_weight` w counts as w equal rows, among the neighbours as w rounded up.
 
     Features should have comparable scales, for the neighbours' sake: put a
-    :class:`~sklearn.preprocessing.StandardScaler` in front.
+    :class:`~sklearn.preprocessing.StandardScaler` in front. The largest absolute value must be
+    between 1e-140 and 1e140, in float32 between 1e-14 and 1e14.
 
     Examples
     --------
@@ -198,6 +210,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model.transduction_.tolist()
     ['a', 'a', 'a', 'b', 'b', 'b']
     """
+
+    _feature_map: Nystroem | None
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -253,8 +267,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gamma: float | str = "median",
         n_components: int = 500,
         fit_intercept: bool = True,
-        max_iter: int = 100,
-        tol: float = 1e-3,
+        max_iter: int = 200,
+        tol: float = 1e-4,
         penalty: float | None = None,
         penalty_growth: float | str = "balance",
         max_penalty: float = 1e6,
@@ -350,6 +364,10 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether `fit` has come to its end; it sets some attributes before."""
+        return hasattr(self, "coef_")
+
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HERAClassifier:
         """Learn from rows with candidate labels.
@@ -370,47 +388,46 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self : HERAClassifier
         """
         X = self._validated(X, reset=True)
-        Y, self.classes_ = check_candidates(y, n_samples=X.shape[0])
+        Y, classes = check_candidates(y, n_samples=X.shape[0])
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            if not sample_weight.any():
-                raise ValueError("All entries of sample_weight are zero: nothing to learn from.")
+            sample_weight = _checked_weights(sample_weight, X)
         options = self._options()
+        start = self._start(X, Y, classes)
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
-            self._feature_map = None
-            inputs = X
-            if self.kernel == "rbf":
-                self._feature_map = fit_rbf(
+            feature_map = None if start is None else self._feature_map
+            if self.kernel == "rbf" and start is None:
+                feature_map = fit_rbf(
                     X,
                     gamma=self.gamma,
                     n_components=self.n_components,
                     random_state=options.random_state,
                     sample_weight=sample_weight,
                 )
-                inputs = self._mapped(X)
             features = make_features(
-                inputs, fit_intercept=self.fit_intercept, sample_weight=sample_weight
+                _mapped(feature_map, X),
+                fit_intercept=self.fit_intercept,
+                sample_weight=sample_weight,
             )
             run = solve_paper if self.formulation == "paper" else solve
-            start = self._start(features.shape[1], Y.shape, X.dtype)
             progress = Progress() if self.verbose else None
             try:
                 solution = run(features, Y, options, start, self._observer(progress))
             finally:
                 if progress is not None:
                     progress.close()
+        self.classes_ = classes
+        self._feature_map = feature_map
         self._take(solution, features.mean)
         best = np.where(Y, self.confidence_, -1).argmax(axis=1)
         self.transduction_ = self.classes_[best]
         self._solution = solution if self.warm_start else None
+        self._meaning = {name: getattr(self, name) for name in _MEANING}
         self._fit_X = None if self.prediction == "linear" else X
         self._multiplicity = None
         if sample_weight is not None:
-            self._multiplicity = np.ceil(sample_weight).astype(np.int64)
+            self._multiplicity = np.ceil(np.minimum(sample_weight, _MOST_COPIES)).astype(np.int64)
         return self
 
     def _take(self, solution: Solution, mean: _Array) -> None:
@@ -498,6 +515,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 rest = np.empty_like(scores[nothing])
                 project_simplex(scores[nothing], allowed[rows][nothing], rest)
                 block[nothing] = rest
+                scores[~allowed[rows]] = -np.inf
+            _break_ties(block, scores.argmax(axis=1))
         return probabilities
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -518,6 +537,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         score : float
         """
         best = self._best(X)
+        if sample_weight is not None:
+            sample_weight = _checked_weights(sample_weight, best)
         allowed, _ = check_candidates(
             y,
             n_samples=len(best),
@@ -531,7 +552,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted classifier to a file.
 
         The file is an npz archive with a JSON header and no pickles; docs/model_files.md
-        describes it. `callback` and a `random_state` that is not a number are not saved.
+        describes it. `callback`, a `random_state` that is not a number, and what `warm_start`
+        goes on from are not saved.
 
         Parameters
         ----------
@@ -555,8 +577,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             parameters["random_state"] = None
         arrays = {name: getattr(self, name) for name in _SAVED if getattr(self, name) is not None}
         arrays |= {f"history_{name}": figures for name, figures in self.history_.items()}
-        header: dict[str, Any] = {"parameters": _plain(parameters), "objects": []}
-        for name in ("classes_", "feature_names_in_", "transduction_"):
+        header: dict[str, Any] = {
+            "parameters": _plain(parameters),
+            "meaning": self._meaning,
+            "objects": [],
+        }
+        for name in _SAVED_LABELS:
             labels = getattr(self, name, None)
             if labels is None:
                 continue
@@ -566,9 +592,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             arrays[name] = labels
         if self._feature_map is not None:
             header["gamma"] = float(self._feature_map.gamma)
-            arrays |= {
-                f"map_{name}": np.asarray(getattr(self._feature_map, name)) for name in _SAVED_MAP
-            }
+            arrays |= {f"map_{name}": getattr(self._feature_map, name) for name in _SAVED_MAP}
         write_model(path, type(self).__name__, header, arrays)
 
     @classmethod
@@ -586,24 +610,66 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             It predicts bit for bit what the saved one did.
         """
         header, arrays = read_model(path, cls.__name__)
+        try:
+            model = cls._restored(header, arrays)
+            model._check_restored()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{fspath(path)} is no {cls.__name__} that this version can read: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        return model
+
+    @classmethod
+    def _restored(cls, header: dict[str, Any], arrays: dict[str, Any]) -> HERAClassifier:
+        """Make a fitted classifier of what :meth:`save` wrote."""
         model = cls(**header["parameters"])
+        model._meaning = {name: header["meaning"][name] for name in _MEANING}
         for name in header["objects"]:
             arrays[name] = arrays[name].astype(object)
         model.history_ = {name: arrays.pop(f"history_{name}") for name in FIGURES}
+        model.n_iter_ = len(model.history_["seconds"])
+        model._solution = None
         model._feature_map = None
         if "gamma" in header:
             # Not fitted to anything: what fitting would find is in the file.
-            model._feature_map = Nystroem(gamma=header["gamma"])
+            model._feature_map = Nystroem(gamma=header["gamma"]).set_output(transform="default")
             for name in _SAVED_MAP:
                 setattr(model._feature_map, name, arrays.pop(f"map_{name}"))
-            model._feature_map.n_features_in_ = model._feature_map.components_.shape[1]
         for name in _SAVED:
-            setattr(model, name, None)
-        for name, array in arrays.items():
-            setattr(model, name, array)
-        model.n_iter_ = len(model.history_["seconds"])
-        model._solution = None
+            setattr(model, name, arrays.pop(name, None))
+        model.n_features_in_ = model._width()
+        if model._feature_map is not None:
+            model._feature_map.n_features_in_ = model.n_features_in_
+        for name in _SAVED_LABELS:
+            if name in arrays:
+                setattr(model, name, arrays.pop(name))
+        if arrays:
+            raise ValueError(f"it has an unexpected array {min(arrays)!r}")
         return model
+
+    def _check_restored(self) -> None:
+        """Raise an error unless the arrays of a model that was read fit together."""
+        (n, q), d = self.confidence_.shape, self.coef_.shape[1]
+        shapes = {
+            "classes_": (q,),
+            "transduction_": (n,),
+            "coef_": (q, d),
+            "intercept_": (q,),
+            "noise_": (n, q),
+            "_mean": (d,),
+            "_offset": (q,),
+            "_fit_X": (n, self.n_features_in_),
+            "_multiplicity": (n,),
+            "feature_names_in_": (self.n_features_in_,),
+        }
+        optional = {"_fit_X", "_multiplicity", "feature_names_in_"}
+        for name, shape in shapes.items():
+            array: Any = getattr(self, name, None)
+            if array is None and name in optional:
+                continue
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Check rows; a CSR matrix, or a C-contiguous array."""
@@ -616,7 +682,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             order="C",
             ensure_all_finite=False,
         )
-        _check_finite(X, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        _check_finite(X, names)
+        _check_magnitude(X, names, is_training=reset)
         return X
 
     def _options(self) -> Options:
@@ -638,35 +706,28 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return observe
 
-    def _start(
-        self, n_features: int, labels: tuple[int, int], dtype: np.dtype[Any]
-    ) -> Solution | None:
+    def _start(self, X: Any, Y: _Array, classes: _Array) -> Solution | None:
         """Find what a warm start goes on from."""
         start: Solution | None = getattr(self, "_solution", None)
         if not self.warm_start or start is None:
             return None
-        if (len(start.W), start.P.shape, start.P.dtype) != (n_features, labels, dtype):
-            raise ValueError(
-                f"warm_start=True goes on with the last run, which had {start.P.shape[0]} rows, "
-                f"{len(start.W)} features, {start.P.shape[1]} labels and {start.P.dtype}; now "
-                f"there are {labels[0]}, {n_features}, {labels[1]} and {dtype}. Set "
-                "warm_start=False, or fit a clone."
-            )
-        return start
+        then = {"rows": len(start.P), "labels": self.classes_.tolist(), "dtype": start.P.dtype}
+        now = {"rows": X.shape[0], "labels": classes.tolist(), "dtype": X.dtype}
+        then |= {"features": self._width(), **self._meaning}
+        now |= {"features": X.shape[1], **{name: getattr(self, name) for name in _MEANING}}
+        for name in then:
+            if then[name] != now[name]:
+                raise ValueError(
+                    f"warm_start=True goes on with the last run, which had {name} {then[name]}; "
+                    f"now there are {now[name]}. Set warm_start=False, or fit a clone."
+                )
+        # The run overwrites its start, and users may have kept these arrays.
+        return deepcopy(start)
 
-    def _mapped(self, X: Any) -> Any:
-        """Apply the kernel map, if there is one."""
-        feature_map = self._feature_map
-        if feature_map is None:
-            return X
-        n_components = len(feature_map.components_)
-        mapped = np.empty((X.shape[0], n_components), dtype=X.dtype)
-
-        def transform(rows: slice) -> None:
-            mapped[rows] = feature_map.transform(X[rows])
-
-        each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
-        return mapped
+    def _width(self) -> int:
+        """Number of features of the last fit; n_features_in_ may be the next one's already."""
+        factor = self.coef_ if self._feature_map is None else self._feature_map.components_
+        return int(factor.shape[1])
 
     def _allowed(self, candidates: Any, n_rows: int) -> _Array | None:
         """Which labels a row may get: its candidates, or all of them if it has none."""
@@ -705,10 +766,10 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> _Array:
         """Combine the model and the neighbours."""
-        is_paper = self.formulation == "paper"
+        is_paper = self._meaning["formulation"] == "paper"
         scores = np.zeros((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
         if self.prediction != "neighbors":
-            self._linear_scores(self._mapped(X), scores)
+            self._linear_scores(_mapped(self._feature_map, X), scores)
         if self.prediction == "linear" or (self.neighbor_weight == 0 and not is_paper):
             return scores
         points = self._fit_X
@@ -738,16 +799,32 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _linear_scores(self, X: Any, out: _Array) -> None:
         """Write the scores of the linear model, or the probabilities of the Gaussian one."""
         W = np.ascontiguousarray(self.coef_.T)
-        is_gaussian = self.formulation == "simplex" and self.calibration == "gaussian"
+        meaning = self._meaning
+        is_gaussian = (meaning["formulation"], meaning["calibration"]) == ("simplex", "gaussian")
         offset = np.zeros_like(self._offset) if is_gaussian else self._offset
         if sparse.issparse(X):
             multiply_rows(SparseBlocks(X), W, out, offset - (self._mean @ W).astype(W.dtype))
         else:
             # Not by way of the intercept, which is inaccurate when the means are large.
-            centred = np.subtract(X, self._mean, dtype=X.dtype, casting="same_kind")
+            centred = np.empty_like(X)
+            np.subtract(X, self._mean, out=centred, casting="same_kind")
             multiply_rows(centred, W, out, offset)
         if is_gaussian:
             softmax(np.asarray(self._offset), out)
+
+
+def _mapped(feature_map: Nystroem | None, X: Any) -> Any:
+    """Apply the kernel map, if there is one."""
+    if feature_map is None:
+        return X
+    n_components = feature_map.components_.shape[0]
+    mapped = np.empty((X.shape[0], n_components), dtype=X.dtype)
+
+    def transform(rows: slice) -> None:
+        mapped[rows] = feature_map.transform(X[rows])
+
+    each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
+    return mapped
 
 
 def _check_finite(X: Any, names: _Array | None) -> None:
@@ -770,6 +847,49 @@ def _check_finite(X: Any, names: _Array | None) -> None:
         ) from None
 
 
+def _check_magnitude(X: Any, names: _Array | None, *, is_training: bool) -> None:
+    """Raise an error if sums of squares would overflow, or all of them vanish in training."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(values.max(), -values.min()) if values.size else 0.0
+    least, most = _MAGNITUDES[X.dtype]
+    if largest > most:
+        rows, columns = (abs(X) > most).nonzero()
+        name = "" if names is None else f" ({names[columns[0]]!r})"
+        raise ValueError(
+            f"X has the value {X[rows[0], columns[0]]:.3g} in row {rows[0]}, column {columns[0]}"
+            f"{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
+            f"are summed. {_SCALE}"
+        )
+    if is_training and 0 < largest < least:
+        raise ValueError(
+            f"The largest absolute value of X is {largest:.3g}. In {X.dtype} it must be at least "
+            f"{least:g}, because squares are summed. {_SCALE}"
+        )
+
+
+def _checked_weights(sample_weight: Any, rows: Any) -> _Array:
+    """Check the weights of rows; float64."""
+    weights: _Array = _check_sample_weight(
+        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("All entries of sample_weight are zero: no row counts.")
+    least, most = _MAGNITUDES[np.dtype(np.float32)]
+    if not least <= weights.max() <= most:
+        raise ValueError(
+            f"The largest entry of sample_weight is {weights.max():.3g}; it must be from {least:g} "
+            f"to {most:g}. Multiply all of them by the same number."
+        )
+    return weights
+
+
+def _break_ties(probabilities: _Array, best: _Array) -> None:
+    """Put the best label of each row first where rounding made others equal to it."""
+    rows = np.flatnonzero(probabilities.argmax(axis=1) != best)
+    columns = best[rows]
+    probabilities[rows, columns] = np.nextafter(probabilities[rows, columns], np.inf)
+
+
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
     """Turn NumPy's numbers into Python's, for JSON."""
     return {
@@ -785,7 +905,10 @@ def _as_text(name: str, labels: _Array) -> _Array:
             f"{name} holds objects that are not strings, which only a pickle could store. Use "
             "strings or numbers as labels to save the model."
         )
-    return labels.astype(str)
+    text: _Array = labels.astype(str)
+    if text.tolist() != labels.tolist():
+        raise TypeError(f"{name} holds strings that end with a null character: remove it.")
+    return text
 
 
 def hera(

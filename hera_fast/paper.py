@@ -217,5 +217,5 @@ def _warn_of_collapse(mass: float, first_mass: float) -> None:
         "mu, a larger nu, or a smaller max_iter, since the paper's figures are those of a run "
         "that is stopped early.",
         ConvergenceWarning,
-        stacklevel=FIT_CALLER - 1,
+        stacklevel=FIT_CALLER,
     )
