@@ -88,15 +88,23 @@ assert out.tolist() == [[0.5, 0.5]]
     assert any(tmp_path.rglob("*.nbi")) == cached
 
 
-def python_blocks(document):
-    return re.findall(r"^```python\n(.*?)^```$", document.read_text("utf-8"), re.M | re.S)
+def blocks(document, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text("utf-8"), re.M | re.S)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_python_blocks_run(document):
-    for block in python_blocks(document):
+    for block in blocks(document, "python"):
         subprocess.run([sys.executable, "-W", "error", "-c", block], cwd=ROOT, check=True)
-    assert python_blocks(document) or document.name != "README.md"
+
+
+def test_readme_says_what_its_example_prints():
+    (example,) = blocks(ROOT / "README.md", "python")
+    (printed,) = blocks(ROOT / "README.md", "text")
+    run = subprocess.run(
+        [sys.executable, "-c", example], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert run.stdout == printed
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
