@@ -23,6 +23,7 @@ def test_examples(name):
     assert failed == 0
 
 
-@pytest.mark.parametrize("name", ["hera_fast.svd", "hera_fast.threads"])
+# What users call.
+@pytest.mark.parametrize("name", ["hera_fast.estimator", "hera_fast.svd", "hera_fast.threads"])
 def test_there_are_examples(name):
     assert doctest.testmod(import_module(name)).attempted > 0
