@@ -775,14 +775,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         points = self._fit_X
         if sparse.issparse(X) != sparse.issparse(points):
             X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
-        if not sparse.issparse(points):
-            points = np.asarray(points)  # joblib may have made it a memory map
         neighbors = np.empty_like(scores)
         neighbor_scores(
-            *(X, points, np.asarray(self.confidence_), neighbors),
+            *(X, _unmapped(points), _unmapped(self.confidence_), neighbors),
             n_neighbors=self.n_neighbors,
             neighbor_rank=self.neighbor_rank,
-            multiplicity=self._multiplicity,
+            multiplicity=_unmapped(self._multiplicity),
             normalize=not is_paper,
         )
         if self.prediction == "neighbors":
@@ -810,7 +808,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             np.subtract(X, self._mean, out=centred, casting="same_kind")
             multiply_rows(centred, W, out, offset)
         if is_gaussian:
-            softmax(np.asarray(self._offset), out)
+            softmax(_unmapped(self._offset), out)
 
 
 def _mapped(feature_map: Nystroem | None, X: Any) -> Any:
@@ -825,6 +823,11 @@ def _mapped(feature_map: Nystroem | None, X: Any) -> Any:
 
     each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
     return mapped
+
+
+def _unmapped(array: Any) -> Any:
+    """Make a plain array of one that joblib has mapped to a file."""
+    return np.asarray(array) if isinstance(array, np.memmap) else array
 
 
 def _check_finite(X: Any, names: _Array | None) -> None:
