@@ -70,8 +70,7 @@ def numpy_update(Y, P, low_rank, penalty, E, M, row_parts):
     row_parts[:, 0] = row_products(residual, residual)
     residual *= penalty
     M += residual
-    row_parts[:, 2] = row_products(E, E)
-    row_parts[:, 3] = row_products(M, M)
+    row_parts[:, 2] = row_products(M, M)
 
 
 def numpy_update_paper(Y, P, Z, low_rank, penalty, split_penalty, sparsity, E, J, M, N, row_parts):

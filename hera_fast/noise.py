@@ -123,7 +123,7 @@ class LowRankNoise:
         update_multipliers(
             self._Y, P, self._low_rank, self.penalty, self.E, self.M, self._row_parts
         )
-        primal, dual, _, multiplier = np.sqrt(column_sums(self._row_parts, self._weight))
+        primal, dual, multiplier = np.sqrt(column_sums(self._row_parts, self._weight))
         scale = max(multiplier, o.alpha * self._norm_Y)
         return Residuals(
             float(primal / self._norm_Y), float(self.penalty * dual / scale) if scale else 0.0

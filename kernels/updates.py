@@ -34,7 +34,6 @@ SHARED_DIGEST = "21e64aa6b917cec3"  # see _inline
 UPDATE_PARTS = (
     "primal",  # |Y - P - E|^2
     "dual",  # |E - previous E|^2; times the squared penalty the squared dual residual
-    "noise_squares",  # |E|^2
     "multiplier_squares",  # |M|^2 after the update
 )
 
@@ -184,7 +183,7 @@ def _update_multipliers_rows(
     number = P.dtype.type
     wide = np.float64
     for i in range(start, stop):
-        primal = dual = noise_squares = multiplier_squares = 0.0
+        primal = dual = multiplier_squares = 0.0
         for k in range(P.shape[1]):
             low = low_rank[i, k]
             e = number(0) if low < 0 else low
@@ -192,14 +191,12 @@ def _update_multipliers_rows(
             m = M[i, k] + penalty * residual
             primal += wide(residual) ** 2
             dual += wide(e - E[i, k]) ** 2
-            noise_squares += wide(e) ** 2
             multiplier_squares += wide(m) ** 2
             E[i, k] = e
             M[i, k] = m
         row_parts[i, 0] = primal
         row_parts[i, 1] = dual
-        row_parts[i, 2] = noise_squares
-        row_parts[i, 3] = multiplier_squares
+        row_parts[i, 2] = multiplier_squares
 
 
 def update_multipliers_paper(

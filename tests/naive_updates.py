@@ -24,8 +24,7 @@ def update_multipliers(Y, P, low_rank, penalty, E, M, row_parts):
     M += penalty * R
     row_parts[:, 0] = _row_sums(R**2)
     row_parts[:, 1] = _row_sums((E - previous_E) ** 2)
-    row_parts[:, 2] = _row_sums(E**2)
-    row_parts[:, 3] = _row_sums(M**2)
+    row_parts[:, 2] = _row_sums(M**2)
 
 
 def update_multipliers_paper(
