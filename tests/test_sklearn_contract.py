@@ -15,10 +15,11 @@ from problems import clusters
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import accuracy_score, get_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hera_fast import HERAClassifier
 
@@ -39,19 +40,25 @@ X, Y, y = clusters(80, 4, 3, noise=0.4)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-# The checks set max_iter to a few iterations and use tiny data, so warnings that a run did not
-# converge, or that the paper's problem collapsed, are part of them. All iterations of the paper's
-# settings would take minutes and do the same again and again.
-@parametrize_with_checks(
-    [
-        HERAClassifier(),
-        HERAClassifier.paper(max_iter=150),
-        HERAClassifier(prediction="linear"),
-        HERAClassifier(calibration=None),
-        HERAClassifier(kernel="rbf"),
-        HERAClassifier(nu=0.1),
-    ]
-)
+# All iterations of the paper's settings would take minutes and do the same again and again.
+CHECKED = {
+    "default": HERAClassifier(),
+    "paper": HERAClassifier.paper(max_iter=150),
+    "linear": HERAClassifier(prediction="linear"),
+    "least squares": HERAClassifier(calibration=None),
+    "low rank": HERAClassifier(nu=0.1),
+    "rbf": HERAClassifier(kernel="rbf"),
+}
+CHECKS = [
+    pytest.param(estimator, check, id=f"{name}-{check.func.__name__}")
+    for name, model in CHECKED.items()
+    for estimator, check in estimator_checks_generator(model)
+]
+
+
+# The checks use tiny data and, some of them, few iterations. Warnings that a run did not converge,
+# or that the paper's problem collapsed, are part of that.
+@pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -227,27 +234,32 @@ class Recording(HERAClassifier):
         return super().score(X, y, sample_weight)
 
 
-def test_weights_reach_fit_and_score_through_a_pipeline():
-    weights = np.arange(1.0, 81)
+def test_weights_reach_fit_through_cross_validation():
+    weights, cv = np.arange(1.0, 81), KFold(4)
     with routing():
-        model = (
-            Recording().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        )
+        model = Recording().set_fit_request(sample_weight=True)
         pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
-        cv = KFold(4)
         results = cross_validate(
-            pipe,
-            X,
-            Y,
+            *(pipe, X, y),
             cv=cv,
+            scoring=get_scorer("accuracy").set_score_request(sample_weight=True),
             params={"sample_weight": weights},
             return_estimator=True,
             error_score="raise",
         )
     assert np.isfinite(results["test_score"]).all()
-    for fitted, (train, test) in zip(results["estimator"], cv.split(X), strict=True):
+    for fitted, (train, _) in zip(results["estimator"], cv.split(X), strict=True):
         np.testing.assert_array_equal(fitted[-1].fit_weight_, weights[train])
-        np.testing.assert_array_equal(fitted[-1].score_weight_, weights[test])
+
+
+def test_weights_reach_score_through_a_pipeline():
+    weights = np.arange(1.0, 81)
+    with routing():
+        model = Recording().set_score_request(sample_weight=True)
+        pipe = make_pipeline(StandardScaler(), model).fit(X, Y)
+        found = pipe.score(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(pipe[-1].score_weight_, weights)
+    assert found == accuracy_score(y, pipe.predict(X), sample_weight=weights)
 
 
 def test_weights_are_not_routed_unless_asked_for():
