@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from packaging.version import Version
 
@@ -113,16 +114,47 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def write_data_sets(folder):
+    """Write small sets of the names and the layout that the examples look for."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    for name in ("lost", "msrcv2", "birdsong", "fg-net"):
+        y = rng.integers(4, size=60)
+        Y = np.eye(4, dtype=np.uint8)[y] | (rng.random((60, 4)) < 0.3)
+        X = np.asfortranarray(rng.normal(size=(60, 3)) + np.eye(4)[y, :3])
+        np.savez(folder / f"{name}.npz", X=X, Y=Y, y=y)
+
+
 @draws
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example_makes_a_picture(example, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    write_data_sets(tmp_path / "realworld")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HERA_FAST_DATA", str(tmp_path))
     monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     pictures = list(tmp_path.rglob("*.png"))
     assert pictures
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+@draws
+@pytest.mark.parametrize("folder", [None, "empty"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_example_without_data_sets(example, folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HERA_FAST_DATA", raising=False)
+    if folder is not None:
+        monkeypatch.setenv("HERA_FAST_DATA", folder)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    runpy.run_path(str(example), run_name="__main__")
+    needs_data = "HERA_FAST_DATA" in example.read_text("utf-8")
+    assert any(tmp_path.rglob("*.png")) != needs_data
+    assert (".npz" in capsys.readouterr().out) == needs_data
 
 
 def demo_table(text):
