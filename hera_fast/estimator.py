@@ -323,8 +323,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         OP(4) is solved as printed, with corrected gradients: ``mu=0.1``, ``nu=1``, ``beta=1e-3``,
         penalties from 1e-6 with growth 1.05, ``tol=1e-6``, 10 neighbours. Of the values that the
-        paper tries for `alpha` this takes 0.02. What it does not say (`inner_iter`, `step_size`,
-        `init`, `neighbor_rank`, `max_penalty`, `max_iter`) has the defaults of the class.
+        paper tries for `alpha` this takes 0.02. It does not give the number of iterations, here
+        ``max_iter=500``, and has no intercept. What else it does not say (`inner_iter`,
+        `step_size`, `init`, `neighbor_rank`, `max_penalty`) has the defaults of the class.
 
         Run to convergence, this formulation ends with confidences near zero; a warning says so.
 
