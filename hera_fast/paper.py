@@ -53,7 +53,7 @@ def solve_paper(
 
     The run ends when the loss changes by `tol` at most, but not before the penalties act: as long
     as they are so small that J and E are thresholded to zero, the loss stands still without
-    anything having converged.
+    anything having converged. Where J or E belongs at zero, small residuals show that they act.
     """
     o = options
     P = equal_confidence(Y, features.dtype) if o.init == "equal" else Y.astype(features.dtype)
@@ -190,8 +190,9 @@ class Splitting:
             + (parts["split_multiplier"] + self.split_penalty / 2 * parts["split_primal"])
         )
         self.mass = self._mass(P)
-        self.acts |= (o.mu == 0 or parts["sparsity"] > 0) and (o.nu == 0 or self.rank > 0)
         primal = math.sqrt(parts["primal"] + parts["split_primal"])
+        is_sparse, is_low_rank = parts["sparsity"] > 0 or o.mu == 0, self.rank > 0 or o.nu == 0
+        self.acts |= (is_sparse and is_low_rank) or primal <= o.tol * self._norm_Y
         dual = math.hypot(
             self.penalty * math.sqrt(parts["dual"]),
             self.split_penalty * math.sqrt(parts["split_dual"]),

@@ -364,10 +364,13 @@ def test_iterations_allocate_nothing_with_a_row_for_each_sample(
 @pytest.mark.parametrize("parameters", [{}, {"nu": 0.1}, {"calibration": None, "nu": 0.1}], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_fit_needs_no_more_than_eight_arrays_of_confidences(parameters, dtype):
-    n, d, q = 6000, 82, 110
+    n, d, q = 10_000, 82, 110
     X, Y, _ = clusters(n, d, q, noise=0.01)
     X = X.astype(dtype)
-    model = HERAClassifier(tol=0, callback=lambda state: state.iteration == 3, **parameters)
+    model = HERAClassifier(
+        tol=0, n_threads=1, callback=lambda state: state.iteration == 3, **parameters
+    )
+    model.fit(X[:500], Y[:500])  # loads compiled code
     tracemalloc.start()
     try:
         model.fit(X, Y)
