@@ -71,7 +71,7 @@ class Features(Protocol):
             Of the dtype of the features.
         """
 
-    def correlate(self, R: _Array) -> _Array:
+    def correlate(self, R: _Array | SparseBlocks) -> _Array:
         """The weighted sum of xc_i r_i', float64 of shape (d, q), for R of shape (n, q)."""
 
 
@@ -181,7 +181,7 @@ class _DenseFeatures:
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
         multiply_rows(self._X, np.ascontiguousarray(W, self.dtype), out, offset)
 
-    def correlate(self, R: _Array) -> _Array:
+    def correlate(self, R: _Array | SparseBlocks) -> _Array:
         return cross_product(self._X, R, self.sample_weight)
 
 
@@ -232,7 +232,7 @@ class _SparseFeatures:
         shift = offset - self.mean @ W
         multiply_rows(self._X, np.ascontiguousarray(W, self.dtype), out, shift)
 
-    def correlate(self, R: _Array) -> _Array:
+    def correlate(self, R: _Array | SparseBlocks) -> _Array:
         sums = column_sums(R, self.sample_weight)
         product = cross_product(self._X, R, self.sample_weight)
         product -= np.outer(self.mean, sums)

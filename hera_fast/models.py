@@ -9,15 +9,18 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from hera_fast.features import Features
 from hera_fast.kernels import fit_gradient, ranking_score_gradient, softmax
-from hera_fast.products import column_sums
+from hera_fast.products import SparseBlocks, column_sums
 
 __all__ = ["GaussianDiscriminant", "GradientDescent", "LeastSquares", "Model", "ranking_curvature"]
 
 _Array = np.ndarray[Any, Any]
+
+# With this many labels for each candidate, a sparse product is faster than a dense one.
+_SPARSE = 8
 
 
 def ranking_curvature(n_labels: int) -> float:
@@ -181,6 +184,30 @@ class GradientDescent:
         return float(self._beta * np.vdot(self.W, self.W))
 
 
+class _Support:
+    """Confidences as a sparse matrix: they vanish outside the candidates.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, q), bool
+        The candidates.
+    dtype : dtype
+        That of the confidences.
+    """
+
+    def __init__(self, Y: _Array, dtype: np.dtype[Any]) -> None:
+        self._positions = np.flatnonzero(Y)
+        matrix = sparse.csr_array(Y, dtype=dtype)
+        self._values = matrix.data
+        self._blocks = SparseBlocks(matrix)
+
+    def take(self, P: _Array) -> SparseBlocks:
+        """Make `P` the values; valid until the next call."""
+        # Any other mode of handling errors would need a buffer.
+        np.take(P.reshape(-1), self._positions, out=self._values, mode="clip")
+        return self._blocks
+
+
 class GaussianDiscriminant:
     """Scores that are probabilities, from Gaussians with a common covariance.
 
@@ -192,16 +219,19 @@ class GaussianDiscriminant:
     Parameters
     ----------
     features : Features
-    n_labels : int
+    Y : ndarray of shape (n, q), bool
+        The candidates, outside of which the confidences are zero.
     shrinkage : float
         Positive.
     """
 
-    def __init__(self, features: Features, n_labels: int, *, shrinkage: float) -> None:
-        n_features = features.shape[1]
+    def __init__(self, features: Features, Y: _Array, *, shrinkage: float) -> None:
+        n_features, n_labels = features.shape[1], Y.shape[1]
         self.W = np.zeros((n_features, n_labels))
         self.offset = np.zeros(n_labels)
         self._features = features
+        is_sparse = _SPARSE * np.count_nonzero(Y) < Y.size
+        self._support = _Support(Y, features.dtype) if is_sparse else None
         self._total = features.total_weight
         moments = features.gram() / self._total
         deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
@@ -213,10 +243,11 @@ class GaussianDiscriminant:
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit the Gaussians, write the probabilities of the labels to `Z`."""
-        mass = column_sums(P, self._features.sample_weight)
+        confidence = P if self._support is None else self._support.take(P)
+        mass = column_sums(confidence, self._features.sample_weight)
         seen = mass > 0
         shares = mass / self._total
-        means = self._features.correlate(P) / np.where(seen, mass, 1)
+        means = self._features.correlate(confidence) / np.where(seen, mass, 1)
         means /= self._scale[:, np.newaxis]
         covariance = self._moments - (means * shares) @ means.T
         self.W = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)

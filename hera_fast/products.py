@@ -198,7 +198,9 @@ def multiply_rows(A: _Array | SparseBlocks, B: _Array, out: _Array, offset: _Arr
     each_block(multiply_block, n, d * B.shape[1])
 
 
-def cross_product(A: _Array | SparseBlocks, B: _Array, weights: _Array | None = None) -> _Array:
+def cross_product(
+    A: _Array | SparseBlocks, B: _Array | SparseBlocks, weights: _Array | None = None
+) -> _Array:
     """Return A'B, or A' diag(weights) B.
 
     The products of blocks have the precision of A and B, their sum is made in double precision.
@@ -207,7 +209,7 @@ def cross_product(A: _Array | SparseBlocks, B: _Array, weights: _Array | None = 
     ----------
     A : ndarray or SparseBlocks of shape (n, d)
         The left factor.
-    B : ndarray of shape (n, q)
+    B : ndarray or SparseBlocks of shape (n, q)
         The right factor, of the dtype of A.
     weights : ndarray of shape (n,), optional
         One for each row.
@@ -229,10 +231,12 @@ def cross_product(A: _Array | SparseBlocks, B: _Array, weights: _Array | None = 
     q = B.shape[1]
 
     def add(rows: slice, total: _Array) -> None:
-        block = B[rows]
+        block: Any = B[rows]
         if weights is not None:
-            block = np.multiply(block, weights[rows, np.newaxis], dtype=B.dtype)
-        total += A[rows].T @ block
+            factors = weights[rows, np.newaxis].astype(B.dtype, copy=False)
+            block = block.multiply(factors).tocsr() if sparse.issparse(block) else block * factors
+        product: Any = A[rows].T @ block
+        total += product.toarray() if sparse.issparse(product) else product
 
     return sum_blocks(add, n, (d, q), d * q)
 

@@ -45,7 +45,7 @@ class Progress:
     ...                          seconds=0.25))
     >>> progress.close()
     >>> stream.getvalue()
-    '1/9  objective 2.5  primal 0.1  dual -  change 1  rank 3  penalty 0.5  0.2 s\n'
+    '1/9  objective 2.5  change 1  primal 0.1  dual -  rank 3  penalty 0.5  0.2 s\n'
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -110,18 +110,19 @@ class Progress:
 
 
 def _describe(state: State) -> str:
-    return "  ".join(
-        [
-            f"{state.iteration}/{state.max_iter}",
-            f"objective {_number(state.objective, 6)}",
+    parts = [
+        f"{state.iteration}/{state.max_iter}",
+        f"objective {_number(state.objective, 6)}",
+        f"change {_number(state.change)}",
+    ]
+    if state.penalty > 0:  # otherwise there is no constraint to tell about
+        parts += [
             f"primal {_number(state.primal_residual)}",
             f"dual {_number(state.dual_residual)}",
-            f"change {_number(state.change)}",
             f"rank {state.rank}",
             f"penalty {_number(state.penalty)}",
-            f"{state.seconds:.1f} s",
         ]
-    )
+    return "  ".join([*parts, f"{state.seconds:.1f} s"])
 
 
 def _number(value: float, digits: int = 2) -> str:

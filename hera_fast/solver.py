@@ -53,7 +53,7 @@ def solve(
     P = equal_confidence(Y, features.dtype)
     Z, workspace, row_objective = np.empty_like(P), np.empty_like(P), np.empty(len(P))
     noise = LowRankNoise(features, Y, P, workspace, o, start)
-    model = make_model(features, Y.shape[1], workspace, o)
+    model = make_model(features, Y, workspace, o)
     if start is not None:
         P = start.P
         model.W, model.offset = start.W, start.offset
@@ -97,12 +97,12 @@ def equal_confidence(Y: _Array, dtype: np.dtype[Any]) -> _Array:
     return P
 
 
-def make_model(features: Features, n_labels: int, workspace: _Array, options: Options) -> Model:
+def make_model(features: Features, Y: _Array, workspace: _Array, options: Options) -> Model:
     """Set up the model that the options ask for."""
     if options.calibration == "gaussian":
-        return GaussianDiscriminant(features, n_labels, shrinkage=options.shrinkage)
+        return GaussianDiscriminant(features, Y, shrinkage=options.shrinkage)
     return LeastSquares(
-        *(features, n_labels, workspace),
+        *(features, Y.shape[1], workspace),
         alpha=options.alpha,
         beta=options.beta,
         ranking=options.ranking,

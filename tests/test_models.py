@@ -269,11 +269,12 @@ def test_scores_are_those_of_the_new_coefficients(problem, seed, fit_intercept):
         assert (fit.intercept == 0).all()
 
 
-def make_model(name, features, n_labels):
-    workspace = np.empty((features.shape[0], n_labels))
+def make_model(name, features, Y):
+    n_labels = Y.shape[1]
+    workspace = np.empty(Y.shape)
     fit = {"alpha": 1.0, "beta": 0.1, "ranking": True}
     if name == "gaussian":
-        return GaussianDiscriminant(features, n_labels, shrinkage=0.1)
+        return GaussianDiscriminant(features, Y, shrinkage=0.1)
     if name == "least squares":
         return LeastSquares(features, n_labels, workspace, **fit, fit_intercept=True)
     return GradientDescent(features, n_labels, workspace, **fit, n_steps=3, step_size=None)
@@ -287,11 +288,9 @@ def test_a_weight_counts_like_repeated_rows(name, is_sparse):
     weighted = Problem(X, Y, counts.astype(float), is_sparse)
     P = confidences(np.random.default_rng(2), Y, 1)
     models = []
-    for problem, confidence in [
-        (weighted, P),
-        (weighted.repeated(counts), np.repeat(P, counts, axis=0)),
-    ]:
-        model = make_model(name, problem.features(), Y.shape[1])
+    repeated = weighted.repeated(counts)
+    for problem, confidence in [(weighted, P), (repeated, np.repeat(P, counts, axis=0))]:
+        model = make_model(name, problem.features(), problem.Y)
         Z = np.empty_like(confidence)
         for _ in range(3):
             model.update(confidence, Z)
@@ -302,7 +301,7 @@ def test_a_weight_counts_like_repeated_rows(name, is_sparse):
 
 def posterior(problem, P, shrinkage, dtype=np.float64):
     features = problem.features(dtype=dtype)
-    model = GaussianDiscriminant(features, P.shape[1], shrinkage=shrinkage)
+    model = GaussianDiscriminant(features, P > 0, shrinkage=shrinkage)
     Z = np.full(P.shape, np.nan, dtype)
     model.update(P.astype(dtype), Z)
     return model, Z
@@ -405,7 +404,7 @@ def test_more_features_than_rows():
 def test_the_gaussians_do_not_change_what_they_are_given():
     X, Y, _ = clusters(30, 2, 3)
     features = make_features(X, fit_intercept=True)
-    model = GaussianDiscriminant(features, 3, shrinkage=0.1)
+    model = GaussianDiscriminant(features, Y, shrinkage=0.1)
     P = confidences(np.random.default_rng(0), Y, 1)
     before = P.copy()
     first, second = np.empty_like(P), np.empty_like(P)
@@ -413,3 +412,27 @@ def test_the_gaussians_do_not_change_what_they_are_given():
     model.update(P, second)
     np.testing.assert_array_equal(P, before)
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_candidates_are_multiplied_as_a_sparse_matrix(is_sparse, is_weighted, dtype):
+    rng = np.random.default_rng(0)
+    n, q = 3000, 40
+    X, Y, _ = clusters(n, 3, q)
+    Y = np.zeros((n, q), bool)
+    Y[np.arange(n), rng.integers(q, size=n)] = Y[np.arange(n), rng.integers(q, size=n)] = True
+    weights = rng.random(n) if is_weighted else None
+    features = Problem(X, Y, weights, is_sparse).features(dtype=dtype)
+    results = []
+    for candidates in (Y, np.ones_like(Y)):
+        model = GaussianDiscriminant(features, candidates, shrinkage=0.1)
+        assert (model._support is not None) == (candidates is Y)
+        Z = np.empty(Y.shape, dtype)
+        for seed in range(2):  # the second must not see values of the first
+            model.update(confidences(np.random.default_rng(seed), Y, 1).astype(dtype), Z)
+        results.append((model.W, Z))
+    tolerance = 1e-9 if dtype == np.float64 else 1e-4
+    for sparse_result, dense_result in zip(*results, strict=True):
+        np.testing.assert_allclose(sparse_result, dense_result, rtol=tolerance, atol=tolerance)

@@ -70,8 +70,14 @@ def test_a_line_says_everything(clock):
     stream = io.StringIO()
     run(stream, clock, 1, 0, primal_residual=float("nan"))
     assert stream.getvalue() == (
-        "1/1000  objective 1234.57  primal -  dual 4.5e-07  change 0.1  rank 12  penalty 2  3.1 s\n"
+        "1/1000  objective 1234.57  change 0.1  primal -  dual 4.5e-07  rank 12  penalty 2  3.1 s\n"
     )
+
+
+def test_a_line_leaves_out_a_constraint_that_is_not_there(clock):
+    stream = io.StringIO()
+    run(stream, clock, 1, 0, penalty=0.0)
+    assert stream.getvalue() == "1/1000  objective 1234.57  change 0.1  3.1 s\n"
 
 
 def test_a_file_gets_few_lines_with_the_first_and_the_last(clock):

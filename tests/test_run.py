@@ -76,7 +76,7 @@ class Figures:
 
     def __init__(self, observe=None, **changes):
         features = make_features(np.arange(4.0).reshape(2, 2), fit_intercept=True)
-        self.model = GaussianDiscriminant(features, 3, shrinkage=0.1)
+        self.model = GaussianDiscriminant(features, np.ones((2, 3), bool), shrinkage=0.1)
         self.recorder = Recorder(make_options(**changes), features, observe)
 
     def record(self, objective, primal=0.0, dual=0.0, **changes):
