@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import fields
@@ -547,6 +548,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unknown="ignore",
             allow_empty=True,
         )
+        if not allowed.any():
+            warnings.warn(
+                f"No label in y is one of classes_, which begin with {self.classes_[0]!r}: the "
+                "score is 0. Give the labels as they were given to fit.",
+                stacklevel=2,
+            )
         return float(np.average(allowed[np.arange(len(best)), best], weights=sample_weight))
 
     def save(self, path: str | PathLike[str]) -> None:
