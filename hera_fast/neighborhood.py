@@ -398,4 +398,5 @@ def _squared_norms(rows: Any) -> _Array:
     numbers = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     with np.errstate(over="ignore"):
         squares = np.square(rows.data, dtype=np.float64)
-    return np.bincount(numbers, squares, minlength=rows.shape[0])
+    # Without any entry, bincount counts in integers.
+    return np.bincount(numbers, squares, minlength=rows.shape[0]).astype(np.float64, copy=False)

@@ -276,6 +276,14 @@ def peak_memory(work):
         tracemalloc.stop()
 
 
+@both_dtypes
+def test_nothing_but_zeros(dtype):
+    zeros = sparse.csr_array((3, 2), dtype=dtype)
+    confidence = np.array([[1, 0], [0, 1], [0, 1]], dtype)
+    found = scores_of(zeros[:1], zeros, confidence, n_neighbors=2)
+    close(found, [[0.5, 0.5]], dtype)
+
+
 @pytest.mark.skipif(not COMPILED, reason="too slow without compilation")
 def test_memory_does_not_grow_with_queries_times_points():
     m, n = 50_000, 5_000
