@@ -32,6 +32,7 @@ from hera_fast import HERAClassifier
 from hera_fast.neighborhood import neighbor_scores
 
 PRINTED, PRINTED_SPREAD = 0.712, 0.035
+N_FOLDS = 10
 PICTURE = Path("out", "examples", "paper_on_lost")
 CURVES = ("hybrid", "linear", "transductive", "mass", "change")
 
@@ -111,8 +112,8 @@ def to_matrix(curves, name):
 
 
 def print_tables(matrices, events):
-    n_folds, length = matrices["hybrid"].shape
-    print(f"\nMean over {n_folds} folds; accuracies with standard deviation\n")
+    length = matrices["hybrid"].shape[1]
+    print(f"\nMean over {N_FOLDS} folds; accuracies with standard deviation\n")
     print(f"{'iteration':>14}{'hybrid':>16}{'linear':>16}{'transductive':>16}{'mass of P':>11}")
     best = int(matrices["hybrid"].mean(axis=0).argmax()) + 1
     steps = [step for step in (1, 2, 5, 10, 20, 50, 100, 150, 200, 250, 300) if step < length]
@@ -189,7 +190,7 @@ def main():
     X, Y, y = data
     settings = read_settings(sys.argv[1:])
     print(f"Lost: {len(X)} rows, {X.shape[1]} features, {Y.shape[1]} labels; {settings or ''}")
-    folds = list(KFold(10, shuffle=True, random_state=0).split(X))
+    folds = list(KFold(N_FOLDS, shuffle=True, random_state=0).split(X))
     curves, events = [], []
     for number, (train, test) in enumerate(folds, start=1):
         fold_curves, fold_events = run_fold(X, Y, y, train, test, settings)

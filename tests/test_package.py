@@ -114,6 +114,16 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def run_example(path, monkeypatch):
+    """Run a script without arguments, and with few folds if it has folds."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    names = runpy.run_path(str(path))
+    if "N_FOLDS" in names:
+        monkeypatch.setitem(names["main"].__globals__, "N_FOLDS", 3)
+    names["main"]()
+
+
 def write_data_sets(folder):
     """Write small sets of the names and the layout that the examples look for."""
     rng = np.random.default_rng(0)
@@ -132,9 +142,7 @@ def test_example_makes_a_picture(example, tmp_path, monkeypatch):
     write_data_sets(tmp_path / "realworld")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HERA_FAST_DATA", str(tmp_path))
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setattr(sys, "argv", [str(example)])
-    runpy.run_path(str(example), run_name="__main__")
+    run_example(example, monkeypatch)
     pictures = list(tmp_path.rglob("*.png"))
     assert pictures
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
@@ -149,9 +157,7 @@ def test_example_without_data_sets(example, folder, tmp_path, monkeypatch, capsy
     monkeypatch.delenv("HERA_FAST_DATA", raising=False)
     if folder is not None:
         monkeypatch.setenv("HERA_FAST_DATA", folder)
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setattr(sys, "argv", [str(example)])
-    runpy.run_path(str(example), run_name="__main__")
+    run_example(example, monkeypatch)
     needs_data = "HERA_FAST_DATA" in example.read_text("utf-8")
     assert any(tmp_path.rglob("*.png")) != needs_data
     assert (".npz" in capsys.readouterr().out) == needs_data
