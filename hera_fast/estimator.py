@@ -508,15 +508,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities = np.empty(shape, dtype=self.coef_.dtype)
         for rows, scores in self._score_blocks(X):
             block = probabilities[rows]
-            project_simplex(scores, np.ones(scores.shape, dtype=bool), block)
+            if self._scores_are_probabilities():
+                np.divide(scores, scores.sum(axis=1, keepdims=True), out=block)
+            else:
+                project_simplex(scores, np.ones(scores.shape, dtype=bool), block)
             if allowed is not None:
-                block *= allowed[rows]
-                total = block.sum(axis=1, keepdims=True)
-                nothing = total[:, 0] <= 0
-                np.divide(block, total, out=block, where=~nothing[:, np.newaxis])
-                rest = np.empty_like(scores[nothing])
-                project_simplex(scores[nothing], allowed[rows][nothing], rest)
-                block[nothing] = rest
+                _restrict(block, scores, allowed[rows])
                 scores[~allowed[rows]] = -np.inf
             _break_ties(block, scores.argmax(axis=1))
         return probabilities
@@ -772,9 +769,20 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 rows = slice(first, min(first + size, X.shape[0]))
                 yield rows, self._scores(X[rows])
 
+    def _is_paper(self) -> bool:
+        return bool(self._meaning["formulation"] == "paper")
+
+    def _is_gaussian(self) -> bool:
+        return not self._is_paper() and self._meaning["calibration"] == "gaussian"
+
+    def _scores_are_probabilities(self) -> bool:
+        if self.prediction == "neighbors":
+            return not self._is_paper()
+        return self._is_gaussian()
+
     def _scores(self, X: Any) -> _Array:
         """Combine the model and the neighbours."""
-        is_paper = self._meaning["formulation"] == "paper"
+        is_paper = self._is_paper()
         scores = np.zeros((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
         if self.prediction != "neighbors":
             self._linear_scores(_mapped(self._feature_map, X), scores)
@@ -805,8 +813,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _linear_scores(self, X: Any, out: _Array) -> None:
         """Write the scores of the linear model, or the probabilities of the Gaussian one."""
         W = np.ascontiguousarray(self.coef_.T)
-        meaning = self._meaning
-        is_gaussian = (meaning["formulation"], meaning["calibration"]) == ("simplex", "gaussian")
+        is_gaussian = self._is_gaussian()
         offset = np.zeros_like(self._offset) if is_gaussian else self._offset
         if sparse.issparse(X):
             multiply_rows(SparseBlocks(X), W, out, offset - (self._mean @ W).astype(W.dtype))
@@ -892,6 +899,22 @@ def _checked_weights(sample_weight: Any, rows: Any) -> _Array:
             f"to {most:g}. Multiply all of them by the same number."
         )
     return weights
+
+
+def _restrict(probabilities: _Array, scores: _Array, allowed: _Array) -> None:
+    """Divide the probability of each row among its allowed labels."""
+    rows = np.flatnonzero(~allowed.all(axis=1))
+    allowed = allowed[rows]
+    part = probabilities[rows] * allowed
+    total = part.sum(axis=1, keepdims=True)
+    empty = np.flatnonzero(total == 0)
+    total[empty] = 1
+    part /= total
+    # There the scores have to decide.
+    rest = np.empty((len(empty), part.shape[1]), dtype=part.dtype)
+    project_simplex(scores[rows[empty]], allowed[empty], rest)
+    part[empty] = rest
+    probabilities[rows] = part
 
 
 def _break_ties(probabilities: _Array, best: _Array) -> None:
