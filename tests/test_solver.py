@@ -202,11 +202,14 @@ CONFIGURATIONS = [
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="NUMBA_NUM_THREADS is 1")
 @pytest.mark.parametrize("parameters", CONFIGURATIONS, ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_same_bits_for_every_number_of_threads(parameters, dtype, is_sparse, weighted):
-    X, Y, _ = clusters(9000, 30, 40)
+@pytest.mark.parametrize("noise", [0.05, 0.5], ids=["few candidates", "many candidates"])
+@pytest.mark.parametrize(
+    ("dtype", "is_sparse", "weighted"),
+    [(np.float64, False, False), (np.float32, False, True), (np.float64, True, True)],
+    ids=["double", "single, weighted", "sparse, weighted"],
+)
+def test_same_bits_for_every_number_of_threads(parameters, noise, dtype, is_sparse, weighted):
+    X, Y, _ = clusters(9000, 30, 40, noise=noise)
     X = (X * (np.abs(X) > 1)).astype(dtype)
     X = sparse.csr_array(X) if is_sparse else X
     weights = np.random.default_rng(0).random(9000) if weighted else None
@@ -359,6 +362,14 @@ def test_iterations_allocate_nothing_with_a_row_for_each_sample(
         np.random.default_rng(0).random(n) if weighted else None,
     )
     assert max(peaks[1:]) < n  # not even a byte for each row
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_iterations_with_few_candidates_allocate_no_more(dtype):
+    n = 300_000
+    X, Y, _ = clusters(n, 3, 20, noise=0.02)
+    model = HERAClassifier(prediction="linear", tol=0, n_threads=1)
+    assert max(iteration_peaks(model, X.astype(dtype), Y)[1:]) < n
 
 
 @pytest.mark.parametrize("parameters", [{}, {"nu": 0.1}, {"calibration": None, "nu": 0.1}], ids=str)
