@@ -88,7 +88,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``formulation="paper"`` the weight of the l1 norm, of any size.
     nu : float, default=0.0
         Weight of the nuclear norm of the noise. It is relative to the scale of the data, so that
-        one value serves data of every size: 0.1 is a good first try, and from 1 on the first
+        one value serves data of every size: 0.1 is a good first try, and well above 1 the first
         noise is zero. 0 leaves the low-rank part out: it helps with ``calibration=None``, hardly
         beside the Gaussian discriminant, and its cost grows with the square of the number of
         labels. With ``formulation="paper"`` an absolute weight.
