@@ -19,6 +19,9 @@ __all__ = ["GaussianDiscriminant", "GradientDescent", "LeastSquares", "Model", "
 
 _Array = np.ndarray[Any, Any]
 
+# Features that deviate less from their mean count as constant in a Gaussian discriminant.
+_NEGLIGIBLE = {np.dtype(np.float64): 1e-140, np.dtype(np.float32): 1e-20}
+
 # With this many labels for each candidate, a sparse product is faster than a dense one.
 _SPARSE = 8
 
@@ -235,8 +238,9 @@ class GaussianDiscriminant:
         self._total = features.total_weight
         moments = features.gram() / self._total
         deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
-        # A constant feature tells nothing, whatever its scale.
-        self._scale = np.where(deviations > 0, deviations, 1)
+        # A constant feature tells nothing, whatever its scale. Neither does one whose coefficients
+        # would overflow in the precision of the features.
+        self._scale = np.where(deviations > _NEGLIGIBLE[features.dtype], deviations, 1)
         self._moments = moments / np.outer(self._scale, self._scale)
         self._moments.flat[:: n_features + 1] += shrinkage
         self._no_offset = np.zeros(n_labels)
