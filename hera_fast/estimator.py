@@ -62,6 +62,7 @@ _SAVED = (
     "_multiplicity",
 )
 _SAVED_LABELS = ("classes_", "feature_names_in_", "transduction_")
+_OPTIONAL = ("_fit_X", "_multiplicity", "feature_names_in_")
 _SAVED_MAP = ("components_", "normalization_", "component_indices_")
 
 
@@ -618,7 +619,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             model = cls._restored(header, arrays)
             model._check_restored()
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{fspath(path)} is no {cls.__name__} that this version can read: "
                 f"{type(error).__name__}: {error}"
@@ -642,12 +643,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name in _SAVED_MAP:
                 setattr(model._feature_map, name, arrays.pop(f"map_{name}"))
         for name in _SAVED:
-            setattr(model, name, arrays.pop(name, None))
+            setattr(model, name, arrays.pop(name, None) if name in _OPTIONAL else arrays.pop(name))
         model.n_features_in_ = model._width()
         if model._feature_map is not None:
             model._feature_map.n_features_in_ = model.n_features_in_
         for name in _SAVED_LABELS:
-            if name in arrays:
+            if name in arrays or name not in _OPTIONAL:
                 setattr(model, name, arrays.pop(name))
         if arrays:
             raise ValueError(f"it has an unexpected array {min(arrays)!r}")
@@ -668,12 +669,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "_multiplicity": (n,),
             "feature_names_in_": (self.n_features_in_,),
         }
-        optional = {"_fit_X", "_multiplicity", "feature_names_in_"}
         for name, shape in shapes.items():
-            array: Any = getattr(self, name, None)
-            if array is None and name in optional:
-                continue
-            if array.shape != shape:
+            array = getattr(self, name, None)
+            if array is not None and array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
