@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -395,7 +396,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             sample_weight = _checked_weights(sample_weight, X)
         options = self._options()
-        start = self._start(X, Y, classes)
+        start = self._start(X, classes)
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
@@ -709,20 +710,31 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return observe
 
-    def _start(self, X: Any, Y: _Array, classes: _Array) -> Solution | None:
+    def _start(self, X: Any, classes: _Array) -> Solution | None:
         """Find what a warm start goes on from."""
         start: Solution | None = getattr(self, "_solution", None)
         if not self.warm_start or start is None:
             return None
-        then = {"rows": len(start.P), "labels": self.classes_.tolist(), "dtype": start.P.dtype}
-        now = {"rows": X.shape[0], "labels": classes.tolist(), "dtype": X.dtype}
-        then |= {"features": self._width(), **self._meaning}
-        now |= {"features": X.shape[1], **{name: getattr(self, name) for name in _MEANING}}
+        then = {
+            "the number of rows": len(start.P),
+            "the number of features": self._width(),
+            "the dtype of X": str(start.P.dtype),
+            "classes_": self.classes_.tolist(),
+            **self._meaning,
+        }
+        now = {
+            "the number of rows": X.shape[0],
+            "the number of features": X.shape[1],
+            "the dtype of X": str(X.dtype),
+            "classes_": classes.tolist(),
+            **{name: getattr(self, name) for name in _MEANING},
+        }
         for name in then:
             if then[name] != now[name]:
                 raise ValueError(
-                    f"warm_start=True goes on with the last run, which had {name} {then[name]}; "
-                    f"now there are {now[name]}. Set warm_start=False, or fit a clone."
+                    f"warm_start=True goes on with the last run, but {name} was "
+                    f"{reprlib.repr(then[name])} then and is {reprlib.repr(now[name])} now. Set "
+                    "warm_start=False, or fit a clone."
                 )
         # The run overwrites its start, and users may have kept these arrays.
         return deepcopy(start)

@@ -649,15 +649,30 @@ def test_a_warm_start_may_change_the_weights_of_the_objective(nu):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.fit(X[1:], Y[1:]), "rows 90; now there are 89"),
-        (lambda m: m.fit(X[:, 1:], Y), "features 5; now there are 4"),
-        (lambda m: m.fit(X, np.hstack([Y, Y])), "labels .*; now there are"),
-        (lambda m: m.fit(X, np.array(list("abcd"))[y]), "labels .*; now there are .*'a'"),
-        (lambda m: m.fit(X.astype(np.float32), Y), "dtype float64; now there are float32"),
-        (lambda m: m.set_params(formulation="paper").fit(X, Y), "formulation simplex; now"),
-        (lambda m: m.set_params(calibration=None).fit(X, Y), "calibration gaussian; now"),
-        (lambda m: m.set_params(kernel="rbf").fit(X, Y), "kernel None; now there are rbf"),
-        (lambda m: m.set_params(fit_intercept=False).fit(X, Y), "fit_intercept True; now"),
+        (lambda m: m.fit(X[1:], Y[1:]), "the number of rows was 90 then and is 89 now"),
+        (lambda m: m.fit(X[:, 1:], Y), "the number of features was 5 then and is 4 now"),
+        (
+            lambda m: m.fit(X, np.hstack([Y, Y])),
+            r"classes_ was \[0, 1, 2, 3\] then and is \[.*\] now",
+        ),
+        (lambda m: m.fit(X, np.array(list("abcd"))[y]), "classes_ was .* then and is .*'a'"),
+        (
+            lambda m: m.fit(X.astype(np.float32), Y),
+            "the dtype of X was 'float64' then and is 'float32' now",
+        ),
+        (
+            lambda m: m.set_params(formulation="paper").fit(X, Y),
+            "formulation was 'simplex' then and is 'paper' now",
+        ),
+        (
+            lambda m: m.set_params(calibration=None).fit(X, Y),
+            "calibration was 'gaussian' then and is None now",
+        ),
+        (lambda m: m.set_params(kernel="rbf").fit(X, Y), "kernel was None then and is 'rbf' now"),
+        (
+            lambda m: m.set_params(fit_intercept=False).fit(X, Y),
+            "fit_intercept was True then and is False now",
+        ),
     ],
 )
 def test_a_warm_start_refuses_what_it_cannot_go_on_with(change, message):
