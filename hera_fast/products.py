@@ -187,13 +187,16 @@ def multiply_rows(A: _Array | SparseBlocks, B: _Array, out: _Array, offset: _Arr
     [[11.5]]
     """
     n, d = A.shape
+    shift = offset.astype(out.dtype)
+    is_shifted = bool(shift.any())
 
     def multiply_block(rows: slice) -> None:
         if isinstance(A, SparseBlocks):
-            np.add(A[rows] @ B, offset, out=out[rows], casting="same_kind")
+            np.add(A[rows] @ B, shift, out=out[rows])
         else:
             np.matmul(A[rows], B, out=out[rows])
-            out[rows] += offset
+            if is_shifted:
+                out[rows] += shift
 
     each_block(multiply_block, n, d * B.shape[1])
 
