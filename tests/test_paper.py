@@ -272,6 +272,7 @@ def test_the_preset_is_that_of_the_paper():
     assert o.split_penalty is None  # the same as the penalty
     model = HERAClassifier.paper()
     assert (model.formulation, model.n_neighbors) == ("paper", 10)
+    assert model.alpha in (2e-3, 2e-2, 2e-1, 2e0)
 
 
 def test_a_run_does_not_stop_before_the_penalties_act():
@@ -292,7 +293,8 @@ def test_a_run_does_not_stop_before_the_penalties_act():
 
 def test_a_run_ends_where_there_is_no_noise():
     X, Y, _ = clusters(60, 3, 4)
-    model = HERAClassifier.paper(mu=1e-4, nu=10, penalty=0.01, max_iter=1000).fit(X, Y)
+    model = HERAClassifier.paper(alpha=0.02, mu=1e-4, nu=10, penalty=0.01, max_iter=1000)
+    model.fit(X, Y)
     assert (model.noise_ == 0).all()
     assert model.history_["change"][-1] <= 1e-6
     np.testing.assert_allclose(model.confidence_, Y, rtol=0, atol=1e-5)
@@ -340,7 +342,8 @@ def test_confidences_that_nothing_holds_yet_are_another_reason():
 
 def test_no_collapse_with_a_small_mu():
     X, Y, _ = clusters(60, 3, 4)
-    model = HERAClassifier.paper(mu=1e-4, max_iter=2000).fit(X, Y)  # a warning is an error
+    model = HERAClassifier.paper(alpha=0.02, mu=1e-4, max_iter=2000)
+    model.fit(X, Y)  # a warning is an error
     assert model.history_["mass"][-1] > 0.5
     assert model.history_["rank"][-1] > 0
     assert model.history_["change"][-1] <= 1e-6
