@@ -32,6 +32,7 @@ SIMPLEX = {
     "nu": 0.0,
     "ranking": False,
     "calibration": None,
+    "shrinkage": 0.1,
     "random_state": 0,
 }
 RANKING, LOW_RANK, CALIBRATION = {"ranking": True}, {"nu": 0.1}, {"calibration": "gaussian"}
