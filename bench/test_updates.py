@@ -61,10 +61,9 @@ def numpy_fit_gradient(Z, P, weight, grad):
 
 
 def numpy_update(Y, P, low_rank, penalty, E, M, row_parts):
-    noise = np.maximum(low_rank, 0)
-    E -= noise
+    E -= low_rank
     row_parts[:, 1] = row_products(E, E)
-    E[...] = noise
+    E[...] = low_rank
     residual = np.subtract(Y, P)
     residual -= E
     row_parts[:, 0] = row_products(residual, residual)

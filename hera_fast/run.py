@@ -103,7 +103,8 @@ class State:
     change : float
         Change of the objective, relative to the larger of its first and its current value.
     rank : int
-        Rank of E before its negative entries are cut.
+        Rank of E, 0 without ``nu``. With ``formulation="paper"`` the one before negative entries
+        are cut.
     penalty : float
         The penalty of this iteration.
     mass : float

@@ -1,8 +1,10 @@
 """The augmented Lagrangian method for HERA with confidences on the simplex.
 
     minimise    L_rank(Z, P) + alpha/2 |P - Z|^2 - mu/2 |P|^2 + beta |W|^2 + nu |E|_*
-    subject to  Y = P + E,  E >= 0,  each row of P on the simplex over the row's candidates
+    subject to  Y = P + E,  each row of P on the simplex over the row's candidates
 
+E >= 0 follows from these constraints, so that lowering singular values solves the E step exactly.
+Before convergence E may have entries a little below zero.
 The scores are Z = XW or, with ``calibration="gaussian"``, the probabilities of a Gaussian
 discriminant fitted to P. The steps are those of the paper: W, P, E, multiplier, penalty.
 """

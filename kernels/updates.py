@@ -141,7 +141,7 @@ def update_multipliers(
 ) -> None:
     """End an iteration of the simplex formulation.
 
-    ``E = max(low_rank, 0)``, then ``M += penalty (Y - P - E)``.
+    ``E = low_rank``, then ``M += penalty (Y - P - E)``.
 
     Parameters
     ----------
@@ -185,8 +185,7 @@ def _update_multipliers_rows(
     for i in range(start, stop):
         primal = dual = multiplier_squares = 0.0
         for k in range(P.shape[1]):
-            low = low_rank[i, k]
-            e = number(0) if low < 0 else low
+            e = low_rank[i, k]
             residual = number(Y[i, k]) - P[i, k] - e
             m = M[i, k] + penalty * residual
             primal += wide(residual) ** 2

@@ -19,7 +19,7 @@ def fit_gradient(Z, P, weight, grad):
 
 def update_multipliers(Y, P, low_rank, penalty, E, M, row_parts):
     previous_E = E.copy()
-    E[...] = np.maximum(low_rank, 0)
+    E[...] = low_rank
     R = Y - P - E
     M += penalty * R
     row_parts[:, 0] = _row_sums(R**2)

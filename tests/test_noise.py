@@ -51,7 +51,7 @@ def test_updates_against_numpy(problem, seed, nu, alpha, penalty):
         target = Y - P + M / current
         # Values that tie with the threshold may end on either side.
         low_rank = naive.shrink(target, w, weight / current)
-        previous, E = E, np.maximum(low_rank, 0)
+        previous, E = E, low_rank
         M = M + current * (Y - P - E)
         np.testing.assert_allclose(noise.E, E, rtol=0, atol=1e-7)
         np.testing.assert_allclose(noise.M, M, rtol=0, atol=1e-7 * (1 + current))

@@ -132,13 +132,13 @@ def test_parts_have_the_meaning_of_their_names():
     E, M = np.array([[0.25, 2.0]]), np.array([[8.0, 16.0]])
     row_parts = parts_of(1, UPDATE_PARTS)
     update_multipliers(Y, P, low_rank, 2.0, E, M, row_parts)
-    # The residual is (0.25, -0.5).
-    assert E.tolist() == [[0.5, 0.0]]
-    assert M.tolist() == [[8.5, 15.0]]
+    # The residual is (0.25, 2.5).
+    assert E.tolist() == [[0.5, -3.0]]
+    assert M.tolist() == [[8.5, 21.0]]
     assert dict(zip(UPDATE_PARTS, row_parts[0], strict=True)) == {
-        "primal": 0.3125,
-        "dual": 0.0625 + 4,
-        "multiplier_squares": 8.5**2 + 15**2,
+        "primal": 0.0625 + 6.25,
+        "dual": 0.0625 + 25,
+        "multiplier_squares": 8.5**2 + 21**2,
     }
 
 
@@ -149,6 +149,7 @@ def test_parts_of_the_paper_have_the_meaning_of_their_names():
     M, N = np.array([[8.0, 16.0]]), np.array([[0.5, 0.25]])
     row_parts = parts_of(1, PAPER_UPDATE_PARTS)
     update_multipliers_paper(Y, P, Z, low_rank, 2.0, 2.0, 0.5, E, J, M, N, row_parts)
+    assert E.tolist() == [[0.5, 0.0]]
     assert M.tolist() == [[8.5, 15.0]]
     # N / rho + P is (0.5, 0.625), shrunk by 0.25; the difference P - J is (0, 0.125).
     assert J.tolist() == [[0.25, 0.375]]
