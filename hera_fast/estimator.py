@@ -8,28 +8,29 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import fields
 from numbers import Integral, Real
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hera_fast.candidates import check_candidates
 from hera_fast.features import make_features
+from hera_fast.inputs import check_finite, check_magnitude, check_weights
 from hera_fast.kernels import project_simplex, softmax
 from hera_fast.kernels._launch import blas_threads
+from hera_fast.model_files import MEANING, read_classifier, write_classifier
 from hera_fast.neighborhood import neighbor_scores
 from hera_fast.paper import solve_paper
-from hera_fast.persistence import read_model, write_model
-from hera_fast.products import SparseBlocks, each_block, multiply_rows
+from hera_fast.products import SparseBlocks, multiply_rows
 from hera_fast.progress import Progress
-from hera_fast.rbf import fit_rbf
-from hera_fast.run import FIGURES, Observer, Options, Solution, State
+from hera_fast.rbf import fit_rbf, map_rows
+from hera_fast.run import Observer, Options, Solution, State
 from hera_fast.solver import solve
 from hera_fast.threads import threads
 
@@ -42,29 +43,8 @@ _Array = np.ndarray[Any, Any]
 _BLOCK_SCORES = 1 << 21
 _BLOCK_ROWS = 4096
 
-# What the largest absolute value of X may be: then sums of squares neither overflow nor vanish.
-_MAGNITUDES = {np.dtype(np.float64): (1e-140, 1e140), np.dtype(np.float32): (1e-14, 1e14)}
-_SCALE = "Scale the features, for example with sklearn.preprocessing.StandardScaler."
 # Weights beyond this many copies of a row make no difference to its neighbours.
 _MOST_COPIES = 1 << 31
-
-# Parameters that say what the coefficients mean. Later changes must not affect predictions.
-_MEANING = ("formulation", "calibration", "kernel", "fit_intercept")
-
-# Fitted attributes that are plain arrays, with None for those that are not needed.
-_SAVED = (
-    "coef_",
-    "intercept_",
-    "confidence_",
-    "noise_",
-    "_mean",
-    "_offset",
-    "_fit_X",
-    "_multiplicity",
-)
-_SAVED_LABELS = ("classes_", "feature_names_in_", "transduction_")
-_OPTIONAL = ("_fit_X", "_multiplicity", "feature_names_in_")
-_SAVED_MAP = ("components_", "normalization_", "component_indices_")
 
 
 class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,13 +111,13 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The run ends when primal residual, dual residual and relative change of the objective are
         at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`.
     penalty : float or None, default=None
-        First penalty of the constraint Y = P + E. None stands for ``0.1 * alpha``, in
-        ``formulation="paper"`` for 1e-6.
+        First penalty of the constraint Y = P + E, which needs one only if `nu` is not 0. None
+        stands for ``0.1 * alpha``, in ``formulation="paper"`` for 1e-6.
     penalty_growth : float or "balance", default="balance"
         ``"balance"`` doubles or halves the penalty when one residual is more than ten times the
         other. A number multiplies it in every iteration.
     max_penalty : float, default=1e6
-        The penalty stays below.
+        The penalty is never larger.
     split_penalty, max_split_penalty : float or None, default=None
         The same for the constraint P = J of ``formulation="paper"``. None takes those above.
     inner_iter : int, default=10
@@ -148,7 +128,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         First confidences of ``formulation="paper"``: the same for all candidates of a row, with
         sum 1; or 1 for every candidate.
     svd : {"auto", "gram", "full", "truncated", "randomized"}, default="auto"
-        How singular values are found, see
+        How singular values are found if `nu` is not 0, see
         :func:`hera_fast.svd.singular_value_threshold`.
     n_threads : int or None, default=None
         Threads for kernels and BLAS. None leaves the settings as they are. The result does not
@@ -157,7 +137,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         For the rows that make up the kernel map, and for ``svd="randomized"``.
     warm_start : bool, default=False
         Go on from where the last call of `fit` ended. X and Y must have the same shapes, and the
-        labels, `formulation`, `calibration`, `kernel` and `fit_intercept` must be the same.
+        labels, `formulation`, `calibration`, `fit_intercept`, `kernel`, `gamma` and
+        `n_components` must be the same.
     verbose : int, default=0
         Show progress.
     callback : callable or None, default=None
@@ -172,18 +153,20 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Coefficients of the linear model; with ``calibration="gaussian"`` of the log-odds. With
         ``kernel="rbf"`` they belong to the features of the kernel map.
     intercept_ : ndarray of shape (q,)
-        Intercept. Minus infinity for labels that are nobody's candidate.
+        Intercept. With ``calibration="gaussian"`` minus infinity for labels that are nobody's
+        candidate.
     confidence_ : ndarray of shape (n, q)
         P: how much the training rows' labels are trusted.
     noise_ : ndarray of shape (n, q)
-        E: the part of the candidates that is explained as noise.
+        E: the part of the candidates that is explained as noise. Without `nu` just Y - P.
     transduction_ : ndarray of shape (n,)
         The most trusted candidate of every training row.
     n_iter_ : int
         Number of iterations.
     history_ : dict of ndarray of shape (n_iter_,)
         ``objective``, ``primal_residual``, ``dual_residual``, ``change``, ``rank``, ``penalty``,
-        ``mass`` and ``seconds`` of every iteration.
+        ``mass`` and ``seconds`` of every iteration; :class:`hera_fast.run.State` defines them.
+        Residuals, rank and penalty are 0 without `nu`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -195,6 +178,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
+    Ctrl-C during the iterations ends them: `fit` warns and returns the classifier as fitted so
+    far. Before the first iteration it interrupts as usual.
+
     A row of `sample_weight` w counts as w equal rows, among the neighbours as w rounded up.
 
     Features should have comparable scales, for the neighbours' sake: put a
@@ -397,9 +383,10 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = self._validated(X, reset=True)
         Y, classes = check_candidates(y, n_samples=X.shape[0])
         if sample_weight is not None:
-            sample_weight = _checked_weights(sample_weight, X)
+            sample_weight = check_weights(sample_weight, X)
         options = self._options()
-        start = self._start(X, classes)
+        meaning = self._current_meaning()
+        start = self._start(X, classes, meaning)
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
@@ -413,8 +400,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     sample_weight=sample_weight,
                 )
             features = make_features(
-                _mapped(feature_map, X),
-                fit_intercept=self.fit_intercept,
+                map_rows(feature_map, X),
+                # The discriminant needs variances, which are about the mean.
+                fit_intercept=self.fit_intercept or _is_gaussian(meaning),
                 sample_weight=sample_weight,
             )
             run = solve_paper if self.formulation == "paper" else solve
@@ -429,8 +417,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._take(solution, features.mean)
         best = np.where(Y, self.confidence_, -1).argmax(axis=1)
         self.transduction_ = self.classes_[best]
-        self._solution = solution if self.warm_start else None
-        self._meaning = {name: getattr(self, name) for name in _MEANING}
+        self._solution = solution
+        self._meaning = meaning
         self._fit_X = None if self.prediction == "linear" else X
         self._multiplicity = None
         if sample_weight is not None:
@@ -445,7 +433,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.coef_ = np.ascontiguousarray(solution.W.T, dtype)
         self.intercept_ = (solution.offset - mean @ solution.W).astype(dtype)
         self.confidence_ = solution.P
-        self.noise_ = solution.E
+        # Y - P is not negative, so this only brings E nearer to it.
+        self.noise_ = np.maximum(solution.E, 0) if solution.multipliers else solution.E
         self.history_ = solution.history
         self.n_iter_ = len(solution.history["seconds"])
 
@@ -542,7 +531,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         best = self._best(X)
         if sample_weight is not None:
-            sample_weight = _checked_weights(sample_weight, best)
+            sample_weight = check_weights(sample_weight, best)
         allowed, _ = check_candidates(
             y,
             n_samples=len(best),
@@ -581,29 +570,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ['a']
         """
         check_is_fitted(self)
-        parameters = self.get_params()
-        del parameters["callback"]
-        if not isinstance(self.random_state, Integral):
-            parameters["random_state"] = None
-        arrays = {name: getattr(self, name) for name in _SAVED if getattr(self, name) is not None}
-        arrays |= {f"history_{name}": figures for name, figures in self.history_.items()}
-        header: dict[str, Any] = {
-            "parameters": _plain(parameters),
-            "meaning": self._meaning,
-            "objects": [],
-        }
-        for name in _SAVED_LABELS:
-            labels = getattr(self, name, None)
-            if labels is None:
-                continue
-            if labels.dtype == object:
-                labels = _as_text(name, labels)
-                header["objects"].append(name)
-            arrays[name] = labels
-        if self._feature_map is not None:
-            header["gamma"] = float(self._feature_map.gamma)
-            arrays |= {f"map_{name}": getattr(self._feature_map, name) for name in _SAVED_MAP}
-        write_model(path, type(self).__name__, header, arrays)
+        write_classifier(path, self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> HERAClassifier:
@@ -619,64 +586,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         HERAClassifier
             It predicts bit for bit what the saved one did.
         """
-        header, arrays = read_model(path, cls.__name__)
-        try:
-            model = cls._restored(header, arrays)
-            model._check_restored()
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{fspath(path)} is no {cls.__name__} that this version can read: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+        model: HERAClassifier = read_classifier(path, cls)
         return model
-
-    @classmethod
-    def _restored(cls, header: dict[str, Any], arrays: dict[str, Any]) -> HERAClassifier:
-        """Make a fitted classifier of what :meth:`save` wrote."""
-        model = cls(**header["parameters"])
-        model._meaning = {name: header["meaning"][name] for name in _MEANING}
-        for name in header["objects"]:
-            arrays[name] = arrays[name].astype(object)
-        model.history_ = {name: arrays.pop(f"history_{name}") for name in FIGURES}
-        model.n_iter_ = len(model.history_["seconds"])
-        model._solution = None
-        model._feature_map = None
-        if "gamma" in header:
-            # Not fitted to anything: what fitting would find is in the file.
-            model._feature_map = Nystroem(gamma=header["gamma"]).set_output(transform="default")
-            for name in _SAVED_MAP:
-                setattr(model._feature_map, name, arrays.pop(f"map_{name}"))
-        for name in _SAVED:
-            setattr(model, name, arrays.pop(name, None) if name in _OPTIONAL else arrays.pop(name))
-        model.n_features_in_ = model._width()
-        if model._feature_map is not None:
-            model._feature_map.n_features_in_ = model.n_features_in_
-        for name in _SAVED_LABELS:
-            if name in arrays or name not in _OPTIONAL:
-                setattr(model, name, arrays.pop(name))
-        if arrays:
-            raise ValueError(f"it has an unexpected array {min(arrays)!r}")
-        return model
-
-    def _check_restored(self) -> None:
-        """Raise an error unless the arrays of a model that was read fit together."""
-        (n, q), d = self.confidence_.shape, self.coef_.shape[1]
-        shapes = {
-            "classes_": (q,),
-            "transduction_": (n,),
-            "coef_": (q, d),
-            "intercept_": (q,),
-            "noise_": (n, q),
-            "_mean": (d,),
-            "_offset": (q,),
-            "_fit_X": (n, self.n_features_in_),
-            "_multiplicity": (n,),
-            "feature_names_in_": (self.n_features_in_,),
-        }
-        for name, shape in shapes.items():
-            array = getattr(self, name, None)
-            if array is not None and array.shape != shape:
-                raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Check rows; a CSR matrix, or a C-contiguous array."""
@@ -690,8 +601,8 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ensure_all_finite=False,
         )
         names = getattr(self, "feature_names_in_", None)
-        _check_finite(X, names)
-        _check_magnitude(X, names, is_training=reset)
+        check_finite(X, names)
+        check_magnitude(X, names, is_training=reset)
         return X
 
     def _options(self) -> Options:
@@ -713,7 +624,12 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return observe
 
-    def _start(self, X: Any, classes: _Array) -> Solution | None:
+    def _current_meaning(self) -> dict[str, Any]:
+        """Parameters that say what the coefficients of the next fit will mean."""
+        names = (*MEANING, "gamma", "n_components") if self.kernel == "rbf" else MEANING
+        return {name: getattr(self, name) for name in names}
+
+    def _start(self, X: Any, classes: _Array, meaning: dict[str, Any]) -> Solution | None:
         """Find what a warm start goes on from."""
         start: Solution | None = getattr(self, "_solution", None)
         if not self.warm_start or start is None:
@@ -730,14 +646,14 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "the number of features": X.shape[1],
             "the dtype of X": str(X.dtype),
             "classes_": classes.tolist(),
-            **{name: getattr(self, name) for name in _MEANING},
+            **meaning,
         }
         for name in then:
-            if then[name] != now[name]:
+            if then[name] != now.get(name):
+                before, after = reprlib.repr(then[name]), reprlib.repr(now.get(name))
                 raise ValueError(
-                    f"warm_start=True goes on with the last run, but {name} was "
-                    f"{reprlib.repr(then[name])} then and is {reprlib.repr(now[name])} now. Set "
-                    "warm_start=False, or fit a clone."
+                    f"warm_start=True goes on with the last run, but {name} was {before} then and "
+                    f"is {after} now. Set warm_start=False, or fit a clone."
                 )
         # The run overwrites its start, and users may have kept these arrays.
         return deepcopy(start)
@@ -785,20 +701,17 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _is_paper(self) -> bool:
         return bool(self._meaning["formulation"] == "paper")
 
-    def _is_gaussian(self) -> bool:
-        return not self._is_paper() and self._meaning["calibration"] == "gaussian"
-
     def _scores_are_probabilities(self) -> bool:
         if self.prediction == "neighbors":
             return not self._is_paper()
-        return self._is_gaussian()
+        return _is_gaussian(self._meaning)
 
     def _scores(self, X: Any) -> _Array:
         """Combine the model and the neighbours."""
         is_paper = self._is_paper()
         scores = np.zeros((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
         if self.prediction != "neighbors":
-            self._linear_scores(_mapped(self._feature_map, X), scores)
+            self._linear_scores(map_rows(self._feature_map, X), scores)
         if self.prediction == "linear" or (self.neighbor_weight == 0 and not is_paper):
             return scores
         points = self._fit_X
@@ -806,10 +719,10 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
         neighbors = np.empty_like(scores)
         neighbor_scores(
-            *(X, _unmapped(points), _unmapped(self.confidence_), neighbors),
+            *(X, _plain_array(points), _plain_array(self.confidence_), neighbors),
             n_neighbors=self.n_neighbors,
             neighbor_rank=self.neighbor_rank,
-            multiplicity=_unmapped(self._multiplicity),
+            multiplicity=_plain_array(self._multiplicity),
             normalize=not is_paper,
         )
         if self.prediction == "neighbors":
@@ -826,7 +739,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _linear_scores(self, X: Any, out: _Array) -> None:
         """Write the scores of the linear model, or the probabilities of the Gaussian one."""
         W = np.ascontiguousarray(self.coef_.T)
-        is_gaussian = self._is_gaussian()
+        is_gaussian = _is_gaussian(self._meaning)
         offset = np.zeros_like(self._offset) if is_gaussian else self._offset
         if sparse.issparse(X):
             multiply_rows(SparseBlocks(X), W, out, offset - (self._mean @ W).astype(W.dtype))
@@ -836,82 +749,16 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             np.subtract(X, self._mean, out=centred, casting="same_kind")
             multiply_rows(centred, W, out, offset)
         if is_gaussian:
-            softmax(_unmapped(self._offset), out)
+            softmax(_plain_array(self._offset), out)
 
 
-def _mapped(feature_map: Nystroem | None, X: Any) -> Any:
-    """Apply the kernel map, if there is one."""
-    if feature_map is None:
-        return X
-    n_components = feature_map.components_.shape[0]
-    mapped = np.empty((X.shape[0], n_components), dtype=X.dtype)
-
-    def transform(rows: slice) -> None:
-        mapped[rows] = feature_map.transform(X[rows])
-
-    each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
-    return mapped
+def _is_gaussian(meaning: dict[str, Any]) -> bool:
+    return (meaning["formulation"], meaning["calibration"]) == ("simplex", "gaussian")
 
 
-def _unmapped(array: Any) -> Any:
+def _plain_array(array: Any) -> Any:
     """Make a plain array of one that joblib has mapped to a file."""
     return np.asarray(array) if isinstance(array, np.memmap) else array
-
-
-def _check_finite(X: Any, names: _Array | None) -> None:
-    """Raise an error that says where X is not finite."""
-    try:
-        assert_all_finite(X, input_name="X")
-    except ValueError as error:
-        if sparse.issparse(X):
-            entries = X.tocoo()
-            bad = np.flatnonzero(~np.isfinite(entries.data))
-            row, column = entries.row[bad[0]], entries.col[bad[0]]
-        else:
-            rows, columns = np.nonzero(~np.isfinite(X))
-            bad, row, column = rows, rows[0], columns[0]
-        name = "" if names is None else f" ({names[column]!r})"
-        raise ValueError(
-            f"{str(error).splitlines()[0]} The first such entry is in row {row}, column "
-            f"{column}{name}; there are {len(bad)}. Remove these rows, or put a "
-            "sklearn.impute.SimpleImputer in front."
-        ) from None
-
-
-def _check_magnitude(X: Any, names: _Array | None, *, is_training: bool) -> None:
-    """Raise an error if sums of squares would overflow, or all of them vanish in training."""
-    values = X.data if sparse.issparse(X) else X
-    largest = max(values.max(), -values.min()) if values.size else 0.0
-    least, most = _MAGNITUDES[X.dtype]
-    if largest > most:
-        rows, columns = (abs(X) > most).nonzero()
-        name = "" if names is None else f" ({names[columns[0]]!r})"
-        raise ValueError(
-            f"X has the value {X[rows[0], columns[0]]:.3g} in row {rows[0]}, column {columns[0]}"
-            f"{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
-            f"are summed. {_SCALE}"
-        )
-    if is_training and 0 < largest < least:
-        raise ValueError(
-            f"The largest absolute value of X is {largest:.3g}. In {X.dtype} it must be at least "
-            f"{least:g}, because squares are summed. {_SCALE}"
-        )
-
-
-def _checked_weights(sample_weight: Any, rows: Any) -> _Array:
-    """Check the weights of rows; float64."""
-    weights: _Array = _check_sample_weight(
-        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weights.any():
-        raise ValueError("All entries of sample_weight are zero: no row counts.")
-    least, most = _MAGNITUDES[np.dtype(np.float32)]
-    if not least <= weights.max() <= most:
-        raise ValueError(
-            f"The largest entry of sample_weight is {weights.max():.3g}; it must be from {least:g} "
-            f"to {most:g}. Multiply all of them by the same number."
-        )
-    return weights
 
 
 def _restrict(probabilities: _Array, scores: _Array, allowed: _Array) -> None:
@@ -935,27 +782,6 @@ def _break_ties(probabilities: _Array, best: _Array) -> None:
     rows = np.flatnonzero(probabilities.argmax(axis=1) != best)
     columns = best[rows]
     probabilities[rows, columns] = np.nextafter(probabilities[rows, columns], np.inf)
-
-
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Turn NumPy's numbers into Python's, for JSON."""
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in parameters.items()
-    }
-
-
-def _as_text(name: str, labels: _Array) -> _Array:
-    """Turn an object array of strings into one that needs no pickle."""
-    if not all(isinstance(label, str) for label in labels):
-        raise TypeError(
-            f"{name} holds objects that are not strings, which only a pickle could store. Use "
-            "strings or numbers as labels to save the model."
-        )
-    text: _Array = labels.astype(str)
-    if text.tolist() != labels.tolist():
-        raise TypeError(f"{name} holds strings that end with a null character: remove it.")
-    return text
 
 
 def hera(

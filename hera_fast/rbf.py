@@ -17,8 +17,9 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state
 
 from hera_fast.kernels._launch import blas_threads
+from hera_fast.products import each_block
 
-__all__ = ["fit_rbf", "median_gamma"]
+__all__ = ["fit_rbf", "map_rows", "median_gamma"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -191,3 +192,17 @@ def _inverse_root(feature_map: Nystroem) -> _Array:
     values, vectors = linalg.eigh(kernel)
     root: _Array = (vectors / np.sqrt(np.maximum(values, _SMALLEST_EIGENVALUE))) @ vectors.T
     return root
+
+
+def map_rows(feature_map: Nystroem | None, X: Any) -> Any:
+    """Apply a kernel map in its dtype, if there is one; the same bits on any number of threads."""
+    if feature_map is None:
+        return X
+    n_components = feature_map.components_.shape[0]
+    mapped = np.empty((X.shape[0], n_components), dtype=X.dtype)
+
+    def transform(rows: slice) -> None:
+        mapped[rows] = feature_map.transform(X[rows])
+
+    each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
+    return mapped

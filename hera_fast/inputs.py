@@ -1,0 +1,74 @@
+"""Checks of rows and weights whose errors say where the fault is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import _check_sample_weight
+
+__all__ = ["check_finite", "check_magnitude", "check_weights"]
+
+_Array = np.ndarray[Any, Any]
+
+# What the largest absolute value of X may be: then sums of squares neither overflow nor vanish.
+_MAGNITUDES = {np.dtype(np.float64): (1e-140, 1e140), np.dtype(np.float32): (1e-14, 1e14)}
+_SCALE = "Scale the features, for example with sklearn.preprocessing.StandardScaler."
+
+
+def check_finite(X: Any, names: _Array | None) -> None:
+    """Raise an error that says where X is not finite."""
+    try:
+        assert_all_finite(X, input_name="X")
+    except ValueError as error:
+        if sparse.issparse(X):
+            entries = X.tocoo()
+            bad = np.flatnonzero(~np.isfinite(entries.data))
+            row, column = entries.row[bad[0]], entries.col[bad[0]]
+        else:
+            rows, columns = np.nonzero(~np.isfinite(X))
+            bad, row, column = rows, rows[0], columns[0]
+        name = "" if names is None else f" ({names[column]!r})"
+        raise ValueError(
+            f"{str(error).splitlines()[0]} The first such entry is in row {row}, column "
+            f"{column}{name}; there are {len(bad)}. Remove these rows, or put a "
+            "sklearn.impute.SimpleImputer in front."
+        ) from None
+
+
+def check_magnitude(X: Any, names: _Array | None, *, is_training: bool) -> None:
+    """Raise an error if sums of squares would overflow, or all of them vanish in training."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(values.max(), -values.min()) if values.size else 0.0
+    least, most = _MAGNITUDES[X.dtype]
+    if largest > most:
+        rows, columns = (abs(X) > most).nonzero()
+        name = "" if names is None else f" ({names[columns[0]]!r})"
+        raise ValueError(
+            f"X has the value {X[rows[0], columns[0]]:.3g} in row {rows[0]}, column {columns[0]}"
+            f"{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
+            f"are summed. {_SCALE}"
+        )
+    if is_training and 0 < largest < least:
+        raise ValueError(
+            f"The largest absolute value of X is {largest:.3g}. In {X.dtype} it must be at least "
+            f"{least:g}, because squares are summed. {_SCALE}"
+        )
+
+
+def check_weights(sample_weight: Any, rows: Any) -> _Array:
+    """Check the weights of rows; float64."""
+    weights: _Array = _check_sample_weight(
+        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("All entries of sample_weight are zero: no row counts.")
+    least, most = _MAGNITUDES[np.dtype(np.float32)]
+    if not least <= weights.max() <= most:
+        raise ValueError(
+            f"The largest entry of sample_weight is {weights.max():.3g}; it must be from {least:g} "
+            f"to {most:g}. Multiply all of them by the same number."
+        )
+    return weights

@@ -1,0 +1,138 @@
+"""What of a fitted classifier goes into a model file, and how it comes back."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+
+from hera_fast.persistence import read_model, write_model
+from hera_fast.run import FIGURES
+
+__all__ = ["MEANING", "read_classifier", "write_classifier"]
+
+_Array = np.ndarray[Any, Any]
+
+#: Parameters that say what the coefficients mean. Later changes must not affect predictions.
+MEANING = ("formulation", "calibration", "kernel", "fit_intercept")
+
+_SAVED = (
+    "coef_",
+    "intercept_",
+    "confidence_",
+    "noise_",
+    "_mean",
+    "_offset",
+    "_fit_X",
+    "_multiplicity",
+)
+_SAVED_LABELS = ("classes_", "feature_names_in_", "transduction_")
+_OPTIONAL = ("_fit_X", "_multiplicity", "feature_names_in_")
+_SAVED_MAP = ("components_", "normalization_", "component_indices_")
+
+
+def write_classifier(path: str | PathLike[str], model: Any) -> None:
+    """Write a fitted :class:`hera_fast.HERAClassifier` to a file; see its method ``save``."""
+    parameters = model.get_params()
+    del parameters["callback"]
+    if not isinstance(model.random_state, Integral):
+        parameters["random_state"] = None
+    arrays = {name: getattr(model, name) for name in _SAVED if getattr(model, name) is not None}
+    arrays |= {f"history_{name}": figures for name, figures in model.history_.items()}
+    header: dict[str, Any] = {
+        "parameters": parameters,
+        "meaning": model._meaning,
+        "objects": [],
+    }
+    for name in _SAVED_LABELS:
+        labels = getattr(model, name, None)
+        if labels is None:
+            continue
+        if labels.dtype == object:
+            labels = _as_text(name, labels)
+            header["objects"].append(name)
+        arrays[name] = labels
+    if model._feature_map is not None:
+        header["gamma"] = float(model._feature_map.gamma)
+        arrays |= {f"map_{name}": getattr(model._feature_map, name) for name in _SAVED_MAP}
+    write_model(path, type(model).__name__, header, arrays)
+
+
+def read_classifier(path: str | PathLike[str], cls: Any) -> Any:
+    """Read what :func:`write_classifier` wrote, as an instance of `cls`."""
+    header, arrays = read_model(path, cls.__name__)
+    try:
+        model = _restored(cls, header, arrays)
+        _check_shapes(model)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{fspath(path)} is no {cls.__name__} that this version can read: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return model
+
+
+def _restored(cls: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    model = cls(**header["parameters"])
+    model._meaning = header["meaning"]
+    if not set(MEANING) <= model._meaning.keys():
+        raise ValueError(f"its header says nothing about {MEANING}")
+    for name in header["objects"]:
+        arrays[name] = arrays[name].astype(object)
+    model.history_ = {name: arrays.pop(f"history_{name}") for name in FIGURES}
+    model.n_iter_ = len(model.history_["seconds"])
+    model._solution = None
+    model._feature_map = None
+    if "gamma" in header:
+        # Not fitted to anything: what fitting would find is in the file.
+        model._feature_map = Nystroem(gamma=header["gamma"]).set_output(transform="default")
+        for name in _SAVED_MAP:
+            setattr(model._feature_map, name, arrays.pop(f"map_{name}"))
+    for name in _SAVED:
+        setattr(model, name, arrays.pop(name, None) if name in _OPTIONAL else arrays.pop(name))
+    model.n_features_in_ = model._width()
+    if model._feature_map is not None:
+        model._feature_map.n_features_in_ = model.n_features_in_
+    for name in _SAVED_LABELS:
+        if name in arrays or name not in _OPTIONAL:
+            setattr(model, name, arrays.pop(name))
+    if arrays:
+        raise ValueError(f"it has an unexpected array {min(arrays)!r}")
+    return model
+
+
+def _check_shapes(model: Any) -> None:
+    """Raise an error unless the arrays of a model that was read fit together."""
+    (n, q), d = model.confidence_.shape, model.coef_.shape[1]
+    shapes = {
+        "classes_": (q,),
+        "transduction_": (n,),
+        "coef_": (q, d),
+        "intercept_": (q,),
+        "noise_": (n, q),
+        "_mean": (d,),
+        "_offset": (q,),
+        "_fit_X": (n, model.n_features_in_),
+        "_multiplicity": (n,),
+        "feature_names_in_": (model.n_features_in_,),
+    }
+    for name, shape in shapes.items():
+        array = getattr(model, name, None)
+        if array is not None and array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
+
+
+def _as_text(name: str, labels: _Array) -> _Array:
+    """Turn an object array of strings into one that needs no pickle."""
+    if not all(isinstance(label, str) for label in labels):
+        raise TypeError(
+            f"{name} holds objects that are not strings, which only a pickle could store. Use "
+            "strings or numbers as labels to save the model."
+        )
+    text: _Array = labels.astype(str)
+    if text.tolist() != labels.tolist():
+        raise TypeError(f"{name} holds strings that end with a null character: remove it.")
+    return text
