@@ -37,7 +37,10 @@ def ranking_curvature(n_labels: int) -> float:
 
 
 class Model(Protocol):
-    """What the alternation needs of a model."""
+    """What the alternation needs of a model.
+
+    An interrupt may come at any time: `W` and `offset` belong together at every moment.
+    """
 
     W: _Array
     offset: _Array
@@ -109,12 +112,14 @@ class LeastSquares:
         fit_gradient(Z, P, self._alpha, self._gradient)
         slope = self._features.correlate(self._gradient)
         slope += 2 * self._beta * self.W
-        self.W -= linalg.cho_solve(self._factor, slope, overwrite_b=True)
+        W = self.W - linalg.cho_solve(self._factor, slope, overwrite_b=True)
+        offset = self.offset
         if self._fit_intercept:
             # The features are centred, so the intercept is a problem of its own.
             total = column_sums(self._gradient, self._features.sample_weight)
-            self.offset -= total / (self._curvature * self._features.total_weight)
-        self._features.scores(self.W, self.offset, Z)
+            offset = offset - total / (self._curvature * self._features.total_weight)
+        self.W, self.offset = W, offset
+        self._features.scores(W, offset, Z)
 
     def penalty(self) -> float:
         """``beta |W|^2``."""
@@ -254,13 +259,14 @@ class GaussianDiscriminant:
         means = self._features.correlate(confidence) / np.where(seen, mass, 1)
         means /= self._scale[:, np.newaxis]
         covariance = self._moments - (means * shares) @ means.T
-        self.W = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
+        W = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
         with np.errstate(divide="ignore"):
             # Minus infinity for a label without confidence: it gets no probability anywhere.
-            self.offset = np.log(shares) - 0.5 * np.einsum("ij,ij->j", means, self.W)
-        self.W /= self._scale[:, np.newaxis]
-        self._features.scores(self.W, self._no_offset, Z)
-        softmax(self.offset.astype(Z.dtype), Z)
+            offset = np.log(shares) - 0.5 * np.einsum("ij,ij->j", means, W)
+        W /= self._scale[:, np.newaxis]
+        self.W, self.offset = W, offset
+        self._features.scores(W, self._no_offset, Z)
+        softmax(offset.astype(Z.dtype), Z)
 
     def penalty(self) -> float:
         """Nothing: the likelihood is not part of the objective."""

@@ -165,8 +165,9 @@ class Splitting:
             gradient -= self._M
             gradient += self._N
             gradient *= step
-            P -= gradient
-            np.maximum(P, 0, out=P)
+            # An interrupt must not find P half way.
+            np.subtract(P, gradient, out=gradient)
+            np.maximum(gradient, 0, out=P)
 
     def update(self, Z: _Array, P: _Array) -> Residuals:
         """Steps 3 and 4, then the multipliers; also the loss, but for the term with W."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import tracemalloc
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -85,6 +88,45 @@ def iteration_peaks(model, X, Y, sample_weight=None):
     finally:
         tracemalloc.stop()
     return peaks
+
+
+def interrupted_calls(function, prepare):
+    """Call a Python function with an interrupt before each of its lines.
+
+    `prepare` returns the arguments of a call. They are yielded after it was interrupted; a call
+    without interrupt ends the iteration.
+    """
+    for n_lines in itertools.count():
+        arguments = prepare()
+        try:
+            with _interrupt_after(n_lines, function.__code__):
+                function(*arguments)
+        except KeyboardInterrupt:
+            yield arguments
+        else:
+            return
+
+
+@contextmanager
+def _interrupt_after(n_lines, code):
+    n_left = n_lines
+
+    def trace(frame, event, argument):
+        nonlocal n_left
+        if frame.f_code is not code:
+            return None
+        if event == "line":
+            n_left -= 1
+            if n_left < 0:
+                raise KeyboardInterrupt
+        return trace
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(previous)
 
 
 sharpnesses = st.sampled_from([0.0, 1.0, 10.0, 1000.0])

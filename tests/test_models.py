@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import Problem, clusters, confidences, problems, sharpnesses
+from problems import Problem, clusters, confidences, interrupted_calls, problems, sharpnesses
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from strategies import seeds
 
@@ -297,6 +297,30 @@ def test_a_weight_counts_like_repeated_rows(name, is_sparse):
         models.append(model)
     np.testing.assert_allclose(models[0].W, models[1].W, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(models[0].offset, models[1].offset, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "least squares"])
+def test_coefficients_and_intercept_belong_together_whenever_a_user_interrupts(name):
+    X, Y, _ = clusters(30, 3, 4)
+    rng = np.random.default_rng(0)
+    P, later_P = (confidences(rng, Y, sharpness) for sharpness in (1, 3))
+    features = make_features(X * [1.0, 10.0, 100.0], fit_intercept=True)
+    Z = np.empty(Y.shape)
+
+    def fitted_once():
+        model = make_model(name, features, Y)
+        model.update(P, Z)
+        return model, later_P, Z
+
+    before, after = fitted_once()[0], fitted_once()[0]
+    after.update(later_P, Z)
+    known = [(model.W.tolist(), model.offset.tolist()) for model in (before, after)]
+    seen = [
+        known.index((model.W.tolist(), model.offset.tolist()))
+        for model, *_ in interrupted_calls(type(before).update, fitted_once)
+    ]
+    assert seen.count(0) >= 3
+    assert seen == sorted(seen)
 
 
 def posterior(problem, P, shrinkage, dtype=np.float64):

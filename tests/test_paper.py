@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import Problem, clusters, iteration_peaks, paper_options, problems
+from problems import (
+    Problem,
+    clusters,
+    interrupted_calls,
+    iteration_peaks,
+    paper_options,
+    problems,
+)
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from strategies import seeds
@@ -78,6 +85,22 @@ def test_descending_never_raises_the_lagrangian(problem, seed, **changes):
         point.splitting.descend(point.Z, point.P)
         assert (point.P >= 0).all()
         assert point.lagrangian() <= before + 1e-13 * (1 + abs(before))
+
+
+def test_confidences_are_never_negative_whenever_a_user_interrupts():
+    X, Y, _ = clusters(30, 3, 4)
+
+    def prepare():
+        # So long a step would make many confidences negative.
+        point = make_point(Problem(X, Y), 0, inner_iter=2, step_size=5.0)
+        return point.splitting, point.Z, point.P
+
+    is_projected = []
+    for _, _, P in interrupted_calls(Splitting.descend, prepare):
+        assert (P >= 0).all()
+        is_projected.append((P == 0).any())
+    assert not is_projected[0]
+    assert is_projected[-1]
 
 
 @given(problem=problems(), seed=seeds, **parameters)

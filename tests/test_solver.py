@@ -6,6 +6,7 @@ import os
 import tracemalloc
 import warnings
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from unittest import mock
 
@@ -20,7 +21,7 @@ from problems import Problem, clusters, iteration_peaks, make_options, problems
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from hera_fast import HERAClassifier, hera, solver
+from hera_fast import HERAClassifier, hera, models, solver
 from hera_fast.kernels import confidence_step
 from hera_fast.solver import equal_confidence, solve
 
@@ -319,6 +320,34 @@ def test_a_start_goes_on_exactly(parameters, growth):
     assert second.penalty == whole.penalty
     for name in ("objective", "primal_residual", "dual_residual", "penalty"):
         np.testing.assert_array_equal(second.history[name], whole.history[name][4:])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "function"),
+    [("gaussian", "np.einsum"), ("gaussian", "softmax"), (None, "column_sums")],
+)
+def test_an_interrupt_of_the_model_costs_no_accuracy(monkeypatch, calibration, function):
+    X, Y, y = clusters(200, 4, 5, noise=0.5)
+    X *= [1, 10, 100, 1000]
+    parameters = {"calibration": calibration, "prediction": "linear", "tol": 0.0}
+    stopped = HERAClassifier(**parameters, callback=lambda state: state.iteration == 3).fit(X, Y)
+    original = attrgetter(function)(models)
+    is_late = False
+
+    def interrupt(*arguments):
+        if is_late:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    def wait(state):
+        nonlocal is_late
+        is_late = state.iteration == 3
+
+    monkeypatch.setattr(f"hera_fast.models.{function}", interrupt)
+    with pytest.warns(ConvergenceWarning, match="interrupted after 3 of"):
+        model = HERAClassifier(**parameters, callback=wait).fit(X, Y)
+    assert model.score(X, y) >= stopped.score(X, y) - 0.01
+    assert_confidences(model.confidence_, Y)
 
 
 def test_each_part_of_the_objective_has_an_effect():
