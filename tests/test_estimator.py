@@ -627,8 +627,34 @@ def test_without_warm_start_fit_begins_anew():
     model = HERAClassifier(max_iter=4, tol=0.0).fit(X, Y)
     first = model.confidence_
     np.testing.assert_array_equal(model.fit(X, Y).confidence_, first)
+
+
+def test_a_warm_start_goes_on_after_a_cold_one():
+    model = HERAClassifier(max_iter=4, tol=0.0).fit(X, Y)
     model.set_params(warm_start=True).fit(X, Y)
-    np.testing.assert_array_equal(model.confidence_, first)
+    once = HERAClassifier(max_iter=8, tol=0.0).fit(X, Y)
+    np.testing.assert_allclose(model.confidence_, once.confidence_, rtol=0, atol=1e-9)
+
+
+def test_a_warm_start_refuses_another_kernel_map():
+    model = HERAClassifier(kernel="rbf", gamma=1.0, n_components=10, warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match=r"gamma was 1\.0 then and is 5\.0 now"):
+        model.set_params(gamma=5.0).fit(X, Y)
+    with pytest.raises(ValueError, match="n_components was 10 then and is 20 now"):
+        model.set_params(gamma=1.0, n_components=20).fit(X, Y)
+
+
+def test_the_discriminant_does_not_mind_where_the_origin_is():
+    expected = HERAClassifier().fit(X, Y)
+    model = HERAClassifier(fit_intercept=False).fit(X + 100, Y)
+    np.testing.assert_allclose(model.confidence_, expected.confidence_, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X + 100), expected.predict(X))
+
+
+def test_a_score_against_unknown_labels_comes_with_a_warning():
+    model = HERAClassifier().fit(X, np.array(list("abcd"))[y])
+    with pytest.warns(UserWarning, match="No label in y is one of classes_"):
+        assert model.score(X, y) == 0
 
 
 def test_a_warm_start_keeps_the_random_kernel_map():
