@@ -21,7 +21,7 @@ from problems import Problem, clusters, iteration_peaks, make_options, problems
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from hera_fast import HERAClassifier, hera, models, solver
+from hera_fast import HERAClassifier, hera, models, solver, svd
 from hera_fast.kernels import confidence_step
 from hera_fast.solver import equal_confidence, solve
 
@@ -220,11 +220,44 @@ def test_convergence_on_lost(calibration, ranking, nu):
 def test_all_svd_methods_end_at_the_same_confidences(calibration, n, q):
     X, Y, _ = clusters(n, 4, q, noise=0.6)
     results = {}
-    for svd in ("full", "gram", "truncated", "randomized", "auto"):
-        parts = {"calibration": calibration, "nu": 0.05, "svd": svd, "random_state": 0}
+    for method in ("full", "gram", "truncated", "randomized", "auto"):
+        parts = {"calibration": calibration, "nu": 0.05, "svd": method, "random_state": 0}
         _, P, _, history = hera(X, Y, **parts, tol=1e-10, max_iter=50_000)
         assert history["rank"][-1] > 0
-        results[svd] = P
+        results[method] = P
+    for P in results.values():
+        np.testing.assert_allclose(P, results["full"], rtol=0, atol=1e-8)
+
+
+def repeated_patterns(n, q, n_patterns, seed=0):
+    """False candidates that follow few patterns."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, q, n)
+    X = 2 * rng.standard_normal((q, 6))[y] + 0.5 * rng.standard_normal((n, 6))
+    Y = (rng.random((n_patterns, q)) < 0.1)[rng.integers(0, n_patterns, n)]
+    Y[np.arange(n), y] = True
+    return X, Y
+
+
+@pytest.mark.parametrize(("n", "q"), [(140, 120), (120, 140)])
+def test_iterative_svd_methods_end_at_the_same_confidences(monkeypatch, n, q):
+    X, Y = repeated_patterns(n, q, n_patterns=4)
+    grow, n_calls = svd._grow, 0
+
+    def counting(*arguments):
+        nonlocal n_calls
+        n_calls += 1
+        return grow(*arguments)
+
+    monkeypatch.setattr(svd, "_grow", counting)
+    results = {}
+    for method in ("full", "truncated", "randomized"):
+        n_calls = 0
+        parts = {"calibration": None, "nu": 1.0, "svd": method, "random_state": 0}
+        _, P, _, history = hera(X, Y, **parts, tol=1e-10, max_iter=1000)
+        assert n_calls == (0 if method == "full" else np.count_nonzero(history["rank"]))
+        assert history["rank"][-1] > 0
+        results[method] = P
     for P in results.values():
         np.testing.assert_allclose(P, results["full"], rtol=0, atol=1e-8)
 
