@@ -230,7 +230,7 @@ class GaussianDiscriminant:
     Y : ndarray of shape (n, q), bool
         The candidates, outside of which the confidences are zero.
     shrinkage : float
-        Positive.
+        Positive. Values below the rounding errors of the covariance are raised to these.
     """
 
     def __init__(self, features: Features, Y: _Array, *, shrinkage: float) -> None:
@@ -247,7 +247,10 @@ class GaussianDiscriminant:
         # would overflow in the precision of the features.
         self._scale = np.where(deviations > _NEGLIGIBLE[features.dtype], deviations, 1)
         self._moments = moments / np.outer(self._scale, self._scale)
-        self._moments.flat[:: n_features + 1] += shrinkage
+        # Less would drown in rounding errors, which grow with the largest eigenvalue, and the
+        # covariance would not be definite.
+        least = max(1e-10, 4 * n_features * float(np.finfo(features.dtype).eps))
+        self._moments.flat[:: n_features + 1] += max(shrinkage, least)
         self._no_offset = np.zeros(n_labels)
 
     def update(self, P: _Array, Z: _Array) -> None:

@@ -414,6 +414,21 @@ def test_features_that_repeat_each_other():
     np.testing.assert_allclose(Z, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("shrinkage", [5e-324, 1e-17, 1e-11])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shift", [0, 100])
+@pytest.mark.parametrize(("n", "d", "q"), [(50, 3, 4), (1000, 50, 5), (300, 200, 100)])
+def test_a_tiny_shrinkage_keeps_the_covariance_definite(n, d, q, shift, dtype, shrinkage):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, q, n)
+    # Rows of a label are equal, and each feature is there twice: nothing but shrinkage is left.
+    X = np.tile(rng.standard_normal((q, d))[y] + shift, 2)
+    P = np.eye(q)[y]
+    model, Z = posterior(Problem(X, P > 0), P, shrinkage, dtype)  # a warning would be an error
+    assert np.isfinite(model.W).all()
+    np.testing.assert_array_equal(Z.argmax(axis=1), y)
+
+
 def test_more_features_than_rows():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((10, 50))
