@@ -38,9 +38,9 @@ __all__ = ["HERAClassifier", "hera"]
 
 _Array = np.ndarray[Any, Any]
 
-# Queries are scored in blocks of about this many scores, and of some thousand rows at least,
+# Queries are scored in blocks of about this many numbers, and of some thousand rows at least,
 # because the search for neighbours prepares the training rows once for every block.
-_BLOCK_SCORES = 1 << 21
+_BLOCK_NUMBERS = 1 << 21
 _BLOCK_ROWS = 4096
 
 # Weights beyond this many copies of a row make no difference to its neighbours.
@@ -692,7 +692,9 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"prediction={self.prediction!r} needs the training rows, which fit did not keep "
                 "because it was called with prediction='linear'. Call fit again."
             )
-        size = max(_BLOCK_ROWS, _BLOCK_SCORES // len(self.classes_))
+        # Features, mapped features or scores, whatever a row has most of.
+        width = max(self.n_features_in_, *self.coef_.shape)
+        size = max(_BLOCK_ROWS, _BLOCK_NUMBERS // width)
         with threads(self.n_threads):
             for first in range(0, X.shape[0], size):
                 rows = slice(first, min(first + size, X.shape[0]))

@@ -434,29 +434,42 @@ def test_no_block_size_changes_a_prediction(model, is_sparse, monkeypatch):
     scores = model.decision_function(rows)
     for size in (1, 7, 64, 150):
         monkeypatch.setattr(estimator, "_BLOCK_ROWS", size)
-        monkeypatch.setattr(estimator, "_BLOCK_SCORES", 1)
+        monkeypatch.setattr(estimator, "_BLOCK_NUMBERS", 1)
         found = model.predict_proba(rows, candidates=candidates)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(model.decision_function(rows), scores, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(model.predict(rows), scores.argmax(axis=1))
 
 
-@pytest.mark.parametrize("parameters", [{}, {"kernel": "rbf", "n_components": 50}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"prediction": "linear", "kernel": "rbf", "n_components": 100}],
+    ids=["neighbors", "rbf"],
+)
 def test_many_queries_need_no_matrix_of_queries_and_training_rows(parameters):
     rows, candidates, _ = clusters(500, 3, 4)
     model = HERAClassifier(random_state=0, **parameters).fit(rows, candidates)
     m = 200_000
     many = np.random.default_rng(0).standard_normal((m, 3))
-    model.predict(many[:10])
+    assert_little_memory(lambda: model.predict(many), m * 100 * 8 / 2)
+
+
+def test_sparse_queries_of_a_dense_model_are_made_dense_in_blocks_only():
+    rows, candidates, _ = clusters(100, 300, 3)
+    model = HERAClassifier().fit(rows, candidates)
+    m = 40_000
+    thin = sparse.random(m, 300, density=0.01, format="csr", random_state=0)
+    assert_little_memory(lambda: model.predict(thin), m * 300 * 8 / 2)
+
+
+def assert_little_memory(work, limit):
     tracemalloc.start()
     try:
-        labels = model.predict(many)
+        work()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert labels.shape == (m,)
-    # That matrix would take 800 MB.
-    assert peak < m * 500 * 8 / 3
+    assert peak < limit
 
 
 # ---- options -----------------------------------------------------------------------------------
