@@ -7,7 +7,7 @@ on the training folds, parameters as they are below and never chosen by looking 
     HERA_FAST_DATA=folder python examples/ablation.py
 
 where ``folder/realworld/`` holds lost.npz, msrcv2.npz, birdsong.npz and fg-net.npz, each with the
-arrays X, Y and y. Takes a few minutes; writes ``out/examples/ablation.png`` and ``.svg``.
+arrays X, Y and y. Takes a few minutes; writes ``out/examples/ablation.png``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MEASURES = {
 }
 N_FOLDS = 10
 ORDERED = "FG-NET"  # its labels are ages, so that a near miss is worth something
-PICTURE = Path("out", "examples", "ablation")
+PICTURE = Path("out", "examples", "ablation.png")
 
 
 def load():
@@ -171,10 +171,9 @@ def draw(results, names):
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(FEATURES), frameon=False)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    for suffix in (".png", ".svg"):
-        figure.savefig(PICTURE.with_suffix(suffix), dpi=100)
+    figure.savefig(PICTURE, dpi=100)
     plt.close(figure)
-    print(f"\nPicture: {PICTURE}.png")
+    print(f"\nPicture: {PICTURE}")
 
 
 def main():

@@ -10,7 +10,7 @@ constraint P + E = Y takes hold, and then vanish into the noise E.
 
 where ``folder/realworld/lost.npz`` holds the arrays X, Y and y, and parameters are those of
 `HERAClassifier`, such as ``alpha=0.02``. Takes two or three minutes; writes
-``out/examples/paper_on_lost.png`` and ``.svg``.
+``out/examples/paper_on_lost.png``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hera_fast.neighborhood import neighbor_scores
 
 PRINTED, PRINTED_SPREAD = 0.712, 0.035
 N_FOLDS = 10
-PICTURE = Path("out", "examples", "paper_on_lost")
+PICTURE = Path("out", "examples", "paper_on_lost.png")
 CURVES = ("hybrid", "linear", "transductive", "mass", "change")
 
 
@@ -171,10 +171,9 @@ def draw(matrices, events):
         axes.spines[["top", "right"]].set_visible(False)
     figure.align_ylabels()
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    for suffix in (".png", ".svg"):
-        figure.savefig(PICTURE.with_suffix(suffix), dpi=100)
+    figure.savefig(PICTURE, dpi=100)
     plt.close(figure)
-    print(f"Picture: {PICTURE}.png")
+    print(f"Picture: {PICTURE}")
 
 
 def read_settings(arguments):
