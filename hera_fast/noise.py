@@ -94,7 +94,7 @@ class LowRankNoise:
         self._row_parts = np.empty((len(P), len(UPDATE_PARTS)))
         self._weight = features.sample_weight
         self._shrinkage = WeightedShrinkage(self._weight, options)
-        first_penalty = options.penalty or 0.1 * (options.alpha or 1.0)
+        first_penalty = min(options.penalty or 0.1 * (options.alpha or 1.0), options.max_penalty)
         np.subtract(Y, P, out=self._target)
         gram = cross_product(self._target, self._target, self._weight)
         largest = math.sqrt(max(float(np.linalg.eigvalsh(gram)[-1]), 0.0))
@@ -104,7 +104,7 @@ class LowRankNoise:
             self.E, self.M, self.penalty = np.zeros_like(P), np.zeros_like(P), first_penalty
         else:
             (self.M,) = start.multipliers
-            self.E, self.penalty = start.E, start.penalty
+            self.E, self.penalty = start.E, min(start.penalty, options.max_penalty)
 
     @property
     def multipliers(self) -> tuple[_Array, ...]:

@@ -117,8 +117,9 @@ class Splitting:
     def __init__(
         self, features: Features, Y: _Array, P: _Array, workspace: _Array, options: Options
     ) -> None:
-        self.penalty = options.penalty or _FIRST_PENALTY
-        self.split_penalty = options.split_penalty or self.penalty
+        self._most = options.max_penalty, options.max_split_penalty or options.max_penalty
+        first = options.penalty or _FIRST_PENALTY
+        self._set_penalties(first, options.split_penalty or first)
         self.E, self._J, self._M, self._N = (np.zeros_like(P) for _ in range(4))
         self.loss, self.rank, self.acts = math.nan, 0, False
         self._options = options
@@ -138,8 +139,9 @@ class Splitting:
 
     def resume(self, start: Solution) -> None:
         """Go on where another run ended."""
-        self.E, self.penalty, self.split_penalty = start.E, start.penalty, start.split_penalty
+        self.E = start.E
         self._J, self._M, self._N = start.multipliers
+        self._set_penalties(start.penalty, start.split_penalty)
 
     def descend(self, Z: _Array, P: _Array) -> None:
         """Step 2: gradient descent on P, projected to P >= 0. The step cannot raise the loss."""
@@ -202,10 +204,13 @@ class Splitting:
 
     def adapt_penalties(self, residuals: Residuals) -> None:
         """Choose the next penalties."""
-        o = self._options
-        self.penalty = o.next_penalty(self.penalty, residuals, o.max_penalty)
-        largest = o.max_split_penalty or o.max_penalty
-        self.split_penalty = o.next_penalty(self.split_penalty, residuals, largest)
+        o, (most, most_split) = self._options, self._most
+        self.penalty = o.next_penalty(self.penalty, residuals, most)
+        self.split_penalty = o.next_penalty(self.split_penalty, residuals, most_split)
+
+    def _set_penalties(self, penalty: float, split_penalty: float) -> None:
+        most, most_split = self._most
+        self.penalty, self.split_penalty = min(penalty, most), min(split_penalty, most_split)
 
     def _mass(self, P: _Array) -> float:
         return float(column_sums(P, self._weight).sum()) / self._total

@@ -110,6 +110,20 @@ def test_the_first_threshold_is_nu_times_the_largest_singular_value(
     assert thresholds == [pytest.approx(expected, rel=1e-12)]
 
 
+@pytest.mark.parametrize(("penalty", "alpha"), [(50.0, 1.0), (None, 100.0)])
+def test_the_first_penalty_obeys_its_bound_and_nu_goes_with_it(penalty, alpha):
+    problem = Problem(*clusters(30, 2, 5)[:2])
+    noise, P = make_noise(problem, nu=0.2, penalty=penalty, alpha=alpha, max_penalty=3.0)
+    expected, _ = make_noise(problem, nu=0.2, penalty=3.0, alpha=alpha)
+    assert noise.penalty == expected.penalty == 3
+    assert noise.update(P) == expected.update(P)
+    assert noise.objective == expected.objective > 0
+    (M,) = noise.multipliers
+    start = Solution(np.zeros((2, 5)), np.zeros(5), P, noise.E, (M,), 50.0, 0.0, {})
+    noise, _ = make_noise(problem, start=start, nu=0.2, alpha=alpha, max_penalty=3.0)
+    assert noise.penalty == 3
+
+
 @pytest.mark.parametrize("nu", [1.0 + 1e-9, 1.5, 100.0])
 @pytest.mark.parametrize("copies", [1, 20])
 def test_from_one_on_nu_leaves_no_noise_in_equal_confidences(nu, copies):

@@ -386,6 +386,27 @@ def test_a_weight_counts_like_repeated_rows():
         np.testing.assert_allclose(two.history[name], one.history[name], rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"penalty": 5.0}, (3.0, 3.0)),
+        ({"penalty": 5.0, "max_split_penalty": 4.0}, (3.0, 4.0)),
+        ({"penalty": 0.5, "split_penalty": 7.0}, (0.5, 3.0)),
+        ({"penalty": 0.5, "split_penalty": 7.0, "max_split_penalty": 2.0}, (0.5, 2.0)),
+    ],
+)
+def test_the_first_penalties_obey_their_bounds(changes, expected):
+    problem = Problem(*clusters(20, 3, 4)[:2])
+    changes = {**changes, "penalty_growth": 1.0}
+    bounded = run(problem, 2, max_penalty=3.0, **changes)
+    assert (bounded.penalty, bounded.split_penalty) == expected
+    assert (bounded.history["penalty"] == expected[0]).all()
+    # The penalties of another run are bounded as well.
+    free = run(problem, 1, **{**changes, "max_split_penalty": None})
+    bounded = run(problem, 1, free, max_penalty=3.0, **changes)
+    assert (bounded.penalty, bounded.split_penalty) == expected
+
+
 def test_a_start_goes_on_exactly():
     problem = Problem(*clusters(40, 3, 4)[:2])
     whole = run(problem, 9, mu=0.01)
