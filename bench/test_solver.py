@@ -1,6 +1,8 @@
 """Whole fits at the shape of Yahoo! News, on two threads, against logistic regression.
 
-Processor time adds up over threads, so these compare the shortest wall-clock times.
+Processor time adds up over threads, so these compare the shortest wall-clock times. The rows are
+Gaussian clusters, which is what the discriminant assumes: the accuracies say that nothing is
+traded for speed, not which method is better on real data.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numba
 import numpy as np
 import pytest
 from ratio import Figure, record
+from scipy import sparse
 from shapes import rows_with_truth
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -22,7 +25,8 @@ from hera_fast.threads import threads
 
 N_TRAIN, N_TEST, N_FEATURES, N_LABELS, N_CANDIDATES = 20_000, 4_000, 163, 219, 1.91
 SHAPE = f"{N_TRAIN} x {N_FEATURES}, q = {N_LABELS}"
-PRODUCTS = "its matrix products"
+DENSE_PRODUCTS = "X'P and XW as dense products"
+PRODUCTS = "the products it makes"
 LOGISTIC = "logistic regression on the truth"
 #: The default, and the settings whose iteration has most to do.
 SETTINGS = {"default": {}, "low-rank noise": {"nu": 0.1}}
@@ -102,30 +106,34 @@ def test_iteration_against_its_products(settings, dtype):
     Z, B = np.empty((2, N_TRAIN, N_LABELS), dtype)
     B[...] = Y
 
-    def products():
+    P = sparse.csr_array(B)
+
+    def products(left):
         with threads(2):
-            X.T @ B
+            left.T @ X
             np.matmul(X, W, out=Z)
             if settings != "default":
                 B.T @ B
                 np.matmul(B, K, out=Z)
 
-    iteration = bare = np.inf
+    iteration, bare = np.inf, {DENSE_PRODUCTS: np.inf, PRODUCTS: np.inf}
     for _ in range(6):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, Y)
         iteration = min(iteration, float(np.diff(model.history_["seconds"]).min()))
-        bare = min(bare, *(seconds(products) for _ in range(6)))
+        for name, left in ((DENSE_PRODUCTS, B), (PRODUCTS, P)):
+            for _ in range(4):
+                bare[name] = min(bare[name], seconds(lambda left=left: products(left)))
     record(
-        [
-            Figure(
-                *(f"iteration, {settings}", SHAPE, dtype, PRODUCTS, iteration / bare),
-                bar=1.5 if dtype == "float64" else None,
-                ours=iteration,
-                theirs=bare,
-            )
-        ]
+        Figure(
+            *(f"iteration, {settings}", SHAPE, dtype, name, iteration / bare[name]),
+            # A sparse product in place of a dense one makes the iteration faster, not slower.
+            bar=1.5 if (dtype, name) == ("float64", DENSE_PRODUCTS) else None,
+            ours=iteration,
+            theirs=bare[name],
+        )
+        for name in bare
     )
 
 
@@ -143,7 +151,7 @@ def test_single_precision(settings):
             Figure(
                 *(f"fit, {settings}", SHAPE, "float32", "float64"),
                 value=best["float32"] / best["float64"],
-                bar=0.65,
+                bar=0.65 if settings == "default" else None,
                 ours=best["float32"],
                 theirs=best["float64"],
             ),
