@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hera_fast.features import Features
 from hera_fast.kernels import (
+    fit_gradient,
     low_rank_target,
     ranking_confidence_gradient,
     ranking_loss,
@@ -119,7 +120,8 @@ class Splitting:
     ) -> None:
         self._most = options.max_penalty, options.max_split_penalty or options.max_penalty
         first = options.penalty or _FIRST_PENALTY
-        self._set_penalties(first, options.split_penalty or first)
+        penalties = first, options.split_penalty or first
+        self.penalty, self.split_penalty = map(min, penalties, self._most)
         self.E, self._J, self._M, self._N = (np.zeros_like(P) for _ in range(4))
         self.loss, self.rank, self.acts = math.nan, 0, False
         self._options = options
@@ -141,31 +143,30 @@ class Splitting:
         """Go on where another run ended."""
         self.E = start.E
         self._J, self._M, self._N = start.multipliers
-        self._set_penalties(start.penalty, start.split_penalty)
+        penalties = start.penalty, start.split_penalty
+        self.penalty, self.split_penalty = map(min, penalties, self._most)
 
     def descend(self, Z: _Array, P: _Array) -> None:
         """Step 2: gradient descent on P, projected to P >= 0. The step cannot raise the loss."""
         o, q = self._options, self._Y.shape[1]
-        curvature = o.alpha + self.penalty + self.split_penalty + o.ranking * 4 * math.log(2) / q
-        step = o.step_size or 1 / curvature
-        gradient, part = self._work, self._low_rank
+        # Everything but the ranking loss amounts to pull/2 |P - target|^2.
+        pull = o.alpha + self.penalty + self.split_penalty
+        step = o.step_size or 1 / (pull + o.ranking * 4 * math.log(2) / q)
+        gradient, target = self._work, self._low_rank
+        np.subtract(self._Y, self.E, out=target)
+        target *= self.penalty
+        for weight, array in ((o.alpha, Z), (self.split_penalty, self._J)):
+            np.multiply(array, weight, out=gradient)
+            target += gradient
+        target += self._M
+        target -= self._N
+        target /= pull
         for _ in range(o.inner_iter):
             if o.ranking:
                 ranking_confidence_gradient(Z, P, gradient)
             else:
                 gradient.fill(0)
-            np.subtract(P, Z, out=part)
-            part *= o.alpha
-            gradient += part
-            np.subtract(P, self._Y, out=part)
-            part += self.E
-            part *= self.penalty
-            gradient += part
-            np.subtract(P, self._J, out=part)
-            part *= self.split_penalty
-            gradient += part
-            gradient -= self._M
-            gradient += self._N
+            fit_gradient(P, target, pull, gradient)
             gradient *= step
             # An interrupt must not find P half way.
             np.subtract(P, gradient, out=gradient)
@@ -207,10 +208,6 @@ class Splitting:
         o, (most, most_split) = self._options, self._most
         self.penalty = o.next_penalty(self.penalty, residuals, most)
         self.split_penalty = o.next_penalty(self.split_penalty, residuals, most_split)
-
-    def _set_penalties(self, penalty: float, split_penalty: float) -> None:
-        most, most_split = self._most
-        self.penalty, self.split_penalty = min(penalty, most), min(split_penalty, most_split)
 
     def _mass(self, P: _Array) -> float:
         return float(column_sums(P, self._weight).sum()) / self._total
