@@ -93,7 +93,7 @@ def solve_paper(
         recorder.interrupted()
     recorder.warn_unless_ended()
     if splitting.mass < _COLLAPSED * first_mass:
-        _warn_of_collapse(splitting.mass, first_mass, explained=splitting.acts)
+        _warn_of_collapse(splitting.mass, first_mass, o, explained=splitting.acts)
     return Solution(
         *(model.W, model.offset, P, splitting.E, splitting.multipliers),
         *(splitting.penalty, splitting.split_penalty),
@@ -213,19 +213,20 @@ class Splitting:
         return float(column_sums(P, self._weight).sum()) / self._total
 
 
-def _warn_of_collapse(mass: float, first_mass: float, *, explained: bool) -> None:
-    reason = (
-        "The l1 norm (mu) and the fit (alpha) outweigh the nuclear norm (nu), so the noise E "
-        "explains all candidates"
-        if explained
-        else "Nothing fixes their scale while the penalties are so small that E or J is zero"
-    )
-    advice = (
-        "a smaller mu, a larger nu, or a smaller max_iter, since the paper's figures are those of "
-        "a run that is stopped early"
-        if explained
-        else "a larger penalty or more iterations"
-    )
+def _warn_of_collapse(mass: float, first_mass: float, o: Options, *, explained: bool) -> None:
+    if explained:
+        weights = {"the l1 norm (mu)": o.mu, "the fit (alpha)": o.alpha}
+        pull = " and ".join(part for part, weight in weights.items() if weight)
+        nuclear = "The nuclear norm (nu) is outweighed by" if o.nu else "No nuclear norm resists"
+        reason = f"{nuclear} {pull or 'the ranking loss'}, so the noise E explains all candidates"
+        advice = (
+            f"{'a smaller mu, ' * (o.mu > 0)}a larger nu, or a smaller max_iter, since the paper's "
+            "figures are those of a run that is stopped early"
+        )
+    else:
+        zero = " or ".join(["E"] * (o.nu > 0) + ["J"] * (o.mu > 0))
+        reason = f"Nothing fixes their scale while the penalties are so small that {zero} is zero"
+        advice = "a larger penalty or more iterations"
     warnings.warn(
         f"The confidences collapsed: a row of P sums to {mass:.1g} on average, down from "
         f"{first_mass:.2g}. {reason}. Use formulation='simplex', which cannot collapse; or "

@@ -24,7 +24,7 @@ from strategies import seeds
 
 from hera_fast import HERAClassifier
 from hera_fast.models import GradientDescent
-from hera_fast.paper import Splitting, solve_paper
+from hera_fast.paper import Splitting, _warn_of_collapse, solve_paper
 from hera_fast.run import Solution
 
 penalties = st.sampled_from([1e-6, 0.01, 1.0, 30.0])
@@ -326,7 +326,7 @@ def test_a_run_ends_where_there_is_no_noise():
 def test_a_run_ends_where_there_are_no_confidences():
     X, Y, _ = clusters(60, 3, 4)
     model = HERAClassifier.paper(mu=0.1, nu=0.0, penalty=0.01, max_iter=1000)
-    with pytest.warns(ConvergenceWarning, match="outweigh the nuclear norm") as caught:
+    with pytest.warns(ConvergenceWarning, match="No nuclear norm resists the l1 norm") as caught:
         model.fit(X, Y)
     assert len(caught) == 1
     np.testing.assert_allclose(model.confidence_, 0, rtol=0, atol=1e-5)
@@ -344,7 +344,7 @@ def test_the_collapse_is_told_with_its_reason_and_its_cures():
     for part in (
         "The confidences collapsed",
         f"a row of P sums to {mass:.1g} on average, down from 1.",
-        "The l1 norm (mu) and the fit (alpha) outweigh the nuclear norm (nu)",
+        "The nuclear norm (nu) is outweighed by the l1 norm (mu) and the fit (alpha), so",
         "Use formulation='simplex'",
         "a smaller mu, a larger nu, or a smaller max_iter",
     ):
@@ -359,8 +359,26 @@ def test_confidences_that_nothing_holds_yet_are_another_reason():
     model = HERAClassifier.paper(callback=lambda state: state.iteration == 30)
     with pytest.warns(ConvergenceWarning, match="Nothing fixes their scale") as caught:
         model.fit(X, Y)
+    assert "that E or J is zero" in str(caught[0].message)
     assert "a larger penalty or more iterations" in str(caught[0].message)
     assert (model.noise_ == 0).all()
+
+
+@pytest.mark.parametrize("explained", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize(("mu", "nu"), [(0.1, 1.0), (0.1, 0.0), (0.0, 1.0)])
+def test_the_collapse_is_not_told_with_parts_that_take_no_part(mu, nu, alpha, explained):
+    options = paper_options(mu=mu, nu=nu, alpha=alpha)
+    with pytest.warns(ConvergenceWarning, match="collapsed") as caught:
+        _warn_of_collapse(0.01, 1.0, options, explained=explained)
+    message = str(caught[0].message)
+    assert ("(mu)" in message) == (explained and mu > 0)
+    assert ("smaller mu" in message) == (explained and mu > 0)
+    assert ("(nu)" in message) == (explained and nu > 0)
+    assert ("(alpha)" in message) == (explained and alpha > 0)
+    assert ("ranking loss" in message) == (explained and mu == alpha == 0)
+    assert (" J " in message) == (not explained and mu > 0)
+    assert (" E " in message) == (explained or nu > 0)
 
 
 def test_no_collapse_with_a_small_mu():
