@@ -114,7 +114,8 @@ class State:
     confidence : ndarray of shape (n, q)
         P.
     noise : ndarray of shape (n, q) or None
-        E. None when nobody wants a low rank (``nu=0``), where it simply is Y - P.
+        E, of which some entries may be a little below zero before convergence. None when nobody
+        wants a low rank (``nu=0``), where it simply is Y - P.
     coef : ndarray of shape (q, d)
         Coefficients of the linear model.
     intercept : ndarray of shape (q,)
@@ -237,11 +238,19 @@ class Recorder:
         if self.converged or self._stopped:
             return
         last, o = self._figures[-1], self._options
+        residuals = advice = ""
+        if last["penalty"] > 0:  # else there is no constraint
+            residuals = (
+                f"primal residual {last['primal_residual']:.1e}, "
+                f"dual residual {last['dual_residual']:.1e}, "
+            )
+            advice = (
+                "; if the dual residual stays large, use penalty_growth='balance' or a smaller "
+                "max_penalty"
+            )
         warnings.warn(
-            f"HERA did not converge in max_iter={o.max_iter} iterations: primal residual "
-            f"{last['primal_residual']:.1e}, dual residual {last['dual_residual']:.1e}, change of "
-            f"the objective {last['change']:.1e}, tol={o.tol:.1e}. Increase max_iter or tol; if "
-            "the dual residual stays large, use penalty_growth='balance' or a smaller max_penalty.",
+            f"HERA did not converge in max_iter={o.max_iter} iterations: {residuals}change of the "
+            f"objective {last['change']:.1e}, tol={o.tol:.1e}. Increase max_iter or tol{advice}.",
             ConvergenceWarning,
             stacklevel=FIT_CALLER,
         )

@@ -149,6 +149,17 @@ def test_the_warning_says_what_did_not_converge_and_what_helps():
         assert part in message
 
 
+def test_the_warning_says_nothing_of_a_constraint_that_there_is_not():
+    X, Y, _ = clusters(40, 3, 4)
+    with pytest.warns(ConvergenceWarning) as caught:
+        *_, history = hera(X, Y, nu=0.0, max_iter=2, tol=0.0)
+    change = history["change"][-1]
+    assert str(caught[0].message) == (
+        f"HERA did not converge in max_iter=2 iterations: change of the objective {change:.1e}, "
+        "tol=0.0e+00. Increase max_iter or tol."
+    )
+
+
 def test_no_warning_after_convergence_or_when_the_observer_stops():
     converged = Figures(tol=1e-3, max_iter=2)
     converged.record(1.0)
@@ -234,7 +245,7 @@ def test_the_state_shows_the_solution(formulation, nu):
     np.testing.assert_array_equal(last["intercept"], model.intercept_)
     np.testing.assert_array_equal(last["confidence"], model.confidence_)
     if nu:
-        np.testing.assert_array_equal(last["noise"], model.noise_)
+        np.testing.assert_array_equal(np.maximum(last["noise"], 0), model.noise_)
     else:
         assert last["noise"] is None
         np.testing.assert_array_equal(model.noise_, Y - model.confidence_)
