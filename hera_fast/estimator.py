@@ -70,10 +70,10 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``formulation="paper"`` the weight of the l1 norm, of any size.
     nu : float, default=0.0
         Weight of the nuclear norm of the noise. It is relative to the scale of the data, so that
-        one value serves data of every size: 0.1 is a good first try, and well above 1 the first
-        noise is zero. 0 leaves the low-rank part out: it helps with ``calibration=None``, hardly
-        beside the Gaussian discriminant, and its cost grows with the square of the number of
-        labels. With ``formulation="paper"`` an absolute weight.
+        one value serves data of every size: try 0.1; well above 1 the first noise is zero. 0
+        leaves the low-rank part out. Measured (docs/results.md) it helps on one of four data sets
+        with ``calibration=None`` and on none beside the Gaussian discriminant, and its cost grows
+        with the square of the number of labels. With ``formulation="paper"`` an absolute weight.
     formulation : {"simplex", "paper"}, default="simplex"
         ``"simplex"``: the confidences of a row are not negative, sum to one and vanish outside
         its candidates. ``"paper"``: the problem as published, see :meth:`paper`.
