@@ -52,7 +52,40 @@ class Model(Protocol):
         """The model's own part of the objective."""
 
 
-class LeastSquares:
+class _LinearModel:
+    """Scores Z = XW with the objective ``L_rank(XW, P) + alpha/2 |P - XW|^2 + beta |W|^2``."""
+
+    def __init__(
+        self,
+        features: Features,
+        n_labels: int,
+        workspace: _Array,
+        *,
+        alpha: float,
+        beta: float,
+        ranking: bool,
+    ) -> None:
+        self.W = np.zeros((features.shape[1], n_labels))
+        self.offset = np.zeros(n_labels)
+        self._features = features
+        self._gradient = workspace
+        self._alpha, self._beta, self._ranking = alpha, beta, ranking
+
+    def _slope(self, P: _Array, Z: _Array) -> _Array:
+        """Derivative of the objective by W; that by the scores is left in the workspace."""
+        if self._ranking:
+            ranking_score_gradient(Z, P, self._gradient)
+        else:
+            self._gradient.fill(0)
+        fit_gradient(Z, P, self._alpha, self._gradient)
+        return self._features.correlate(self._gradient) + 2 * self._beta * self.W
+
+    def penalty(self) -> float:
+        """``beta |W|^2``."""
+        return float(self._beta * np.vdot(self.W, self.W))
+
+
+class LeastSquares(_LinearModel):
     """Scores Z = XW close to the confidences, and far apart where these differ.
 
     An update is one majorise-minimise step on
@@ -84,19 +117,16 @@ class LeastSquares:
         ranking: bool,
         fit_intercept: bool,
     ) -> None:
-        n_features = features.shape[1]
-        self.W = np.zeros((n_features, n_labels))
-        self.offset = np.full(n_labels, 1 / n_labels if fit_intercept else 0.0)
-        self._features = features
-        self._gradient = workspace
-        self._alpha, self._beta = alpha, beta
-        self._ranking, self._fit_intercept = ranking, fit_intercept
+        super().__init__(features, n_labels, workspace, alpha=alpha, beta=beta, ranking=ranking)
+        self._fit_intercept = fit_intercept
+        if fit_intercept:
+            self.offset += 1 / n_labels
         self._curvature = max(alpha + ranking * ranking_curvature(n_labels), 1e-12)
         H = self._curvature * features.gram()
         # A little more curvature is still a bound. It keeps H definite when beta is 0, and W small
         # in directions where the gradient is nothing but rounding errors.
         rounding = max(1e-12, 10 * float(np.finfo(features.dtype).eps))
-        H.flat[:: n_features + 1] += 2 * beta + rounding * max(H.trace(), 1.0)
+        H.flat[:: len(H) + 1] += 2 * beta + rounding * max(H.trace(), 1.0)
         self._factor = linalg.cho_factor(H, overwrite_a=True)
         self._has_scores = False
 
@@ -105,14 +135,7 @@ class LeastSquares:
         if not self._has_scores:
             self._features.scores(self.W, self.offset, Z)
             self._has_scores = True
-        if self._ranking:
-            ranking_score_gradient(Z, P, self._gradient)
-        else:
-            self._gradient.fill(0)
-        fit_gradient(Z, P, self._alpha, self._gradient)
-        slope = self._features.correlate(self._gradient)
-        slope += 2 * self._beta * self.W
-        W = self.W - linalg.cho_solve(self._factor, slope, overwrite_b=True)
+        W = self.W - linalg.cho_solve(self._factor, self._slope(P, Z), overwrite_b=True)
         offset = self.offset
         if self._fit_intercept:
             # The features are centred, so the intercept is a problem of its own.
@@ -121,12 +144,8 @@ class LeastSquares:
         self.W, self.offset = W, offset
         self._features.scores(W, offset, Z)
 
-    def penalty(self) -> float:
-        """``beta |W|^2``."""
-        return float(self._beta * np.vdot(self.W, self.W))
 
-
-class GradientDescent:
+class GradientDescent(_LinearModel):
     """The objective of :class:`LeastSquares`, lowered by steps of gradient descent.
 
     Parameters
@@ -157,11 +176,7 @@ class GradientDescent:
         n_steps: int,
         step_size: float | None,
     ) -> None:
-        self.W = np.zeros((features.shape[1], n_labels))
-        self.offset = np.zeros(n_labels)
-        self._features = features
-        self._gradient = workspace
-        self._alpha, self._beta, self._ranking = alpha, beta, ranking
+        super().__init__(features, n_labels, workspace, alpha=alpha, beta=beta, ranking=ranking)
         self._n_steps, self._step_size = n_steps, step_size
         weight = features.sample_weight
         self._counts: Any = True if weight is None else weight[:, np.newaxis] > 0
@@ -172,13 +187,7 @@ class GradientDescent:
         step = self._step_size or 1 / self._curvature(P)
         for _ in range(self._n_steps):
             self._features.scores(self.W, self.offset, Z)
-            if self._ranking:
-                ranking_score_gradient(Z, P, self._gradient)
-            else:
-                self._gradient.fill(0)
-            fit_gradient(Z, P, self._alpha, self._gradient)
-            slope = self._features.correlate(self._gradient)
-            self.W -= step * (slope + 2 * self._beta * self.W)
+            self.W -= step * self._slope(P, Z)
         self._features.scores(self.W, self.offset, Z)
 
     def _curvature(self, P: _Array) -> float:
@@ -186,10 +195,6 @@ class GradientDescent:
         largest = float(P.max(initial=0, where=self._counts))
         ranking = self._ranking * ranking_curvature(P.shape[1]) * largest**2
         return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
-
-    def penalty(self) -> float:
-        """``beta |W|^2``."""
-        return float(self._beta * np.vdot(self.W, self.W))
 
 
 class _Support:
