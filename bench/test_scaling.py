@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from ratio import Figure, record
 from report import OUT
 from shapes import rows_with_truth
@@ -74,18 +75,29 @@ def test_slope(results, series, settings):
 
 
 def draw(found, path):
-    picture = Picture(figsize=(8, 3.6), layout="constrained")
+    """Times of fits, with the number of iterations at each point."""
+    picture = Picture(figsize=(9, 4), layout="constrained")
+    picture.suptitle(f"Processor seconds of a fit on one thread; {N_FEATURES} features")
     for axis, (series, lines) in zip(picture.subplots(1, 2), found.items(), strict=False):
-        fixed = "100 labels" if series == "rows" else "10,000 rows"
         for (name, line), marker in zip(lines.items(), "os", strict=False):
-            sizes, seconds, _ = np.transpose(line["points"])
-            axis.loglog(sizes, seconds, marker + "-", label=f"{name}: slope {line['slope']:.2f}")
+            sizes, seconds, iterations = np.transpose(line["points"])
+            each = slope(sizes, seconds / iterations)
+            label = f"{name}: slope {line['slope']:.2f}, of an iteration {each:.2f}"
+            axis.loglog(sizes, seconds, marker + "-", label=label)
+            for *point, count in line["points"]:
+                axis.annotate(
+                    f"{count}", point, (0, -4), textcoords="offset points", va="top", fontsize=8
+                )
         first = next(iter(lines.values()))["points"]
         sizes = np.array([first[0][0], first[-1][0]], dtype=float)
         axis.loglog(sizes, first[0][1] * sizes / sizes[0], ":", color="gray", label="slope 1")
         axis.set_xticks([size for size, *_ in first], [f"{size:,}" for size, *_ in first])
-        axis.minorticks_off()
-        axis.set_xlabel(f"{series} ({fixed}, {N_FEATURES} features, 2 candidates per row)")
-        axis.set_ylabel("processor seconds of a fit, one thread")
-        axis.legend(frameon=False)
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(0.7 * bottom, 8 * top)
+        fixed = "100 labels" if series == "rows" else "10,000 rows"
+        axis.set_xlabel(f"{series}, with {fixed}; at the points: iterations")
+        axis.legend(frameon=False, loc="upper left", fontsize=9)
     picture.savefig(path, metadata={"Date": None})
