@@ -145,6 +145,7 @@ def plot(models: dict[str, HERAClassifier], data: Data, results: list[Result]) -
         convergence.semilogy(iterations, change, ".-", color=colors[method], label=method)
     convergence.axhline(model.tol, color="gray", linestyle=":", label="tolerance")
     convergence.set(title="Relative change of the objective", xlabel="iteration")
+    convergence.xaxis.get_major_locator().set_params(integer=True)
     convergence.legend(fontsize="small")
 
     percent, rows = np.linspace(0, 100, len(data.y)), np.arange(len(data.y))
