@@ -42,7 +42,8 @@ def check_magnitude(X: Any, names: _Array | None, *, is_training: bool) -> None:
     """Raise an error if sums of squares would overflow, or all of them vanish in training."""
     values = X.data if sparse.issparse(X) else X
     largest = max(values.max(), -values.min()) if values.size else 0.0
-    least, most = _MAGNITUDES[X.dtype]
+    # In its own precision, so that a number and an array compare alike.
+    least, most = (X.dtype.type(bound) for bound in _MAGNITUDES[X.dtype])
     if largest > most:
         rows, columns = (abs(X) > most).nonzero()
         name = "" if names is None else f" ({names[columns[0]]!r})"
