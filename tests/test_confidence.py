@@ -392,7 +392,11 @@ def test_the_problem_must_be_convex(sparsity):
 
 
 def test_any_boolean_says_whether_to_rank():
-    confidence_step(**{**valid(), "ranking": np.bool_(True)})
+    # One candidate in each row: then the ranking loss is not zero.
+    ranked, unranked = ({**valid(), "Y": np.eye(3, 4, dtype=bool)} for _ in range(2))
+    confidence_step(**{**ranked, "ranking": np.bool_(True)})
+    confidence_step(**{**unranked, "ranking": np.bool_(False)})
+    assert (ranked["row_objective"] > unranked["row_objective"]).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
