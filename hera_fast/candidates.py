@@ -1,4 +1,8 @@
-"""Candidate labels in every form users have them, turned into one bool matrix."""
+"""Candidate labels in every form users have them, turned into one bool matrix.
+
+Estimators want it dense, files and scores sparse. Lists, vectors and sparse matrices become CSR
+first, dense matrices stay dense, and either is turned into the other at the end if need be.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["check_candidates"]
+__all__ = ["check_candidates", "csr_candidates"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -43,8 +47,9 @@ def check_candidates(
 
         - an (n, q) array, data frame or sparse matrix of zeros and ones, where 1 marks a
           candidate. The labels are ``0, ..., q - 1`` or the names of the columns;
-        - a list, tuple or 1-d object array with one set, list, tuple or 1-d array of labels for
-          each row. Nested lists are of this kind too: they hold labels, not zeros and ones;
+        - a list, tuple, series or 1-d object array with one set, list, tuple or 1-d array of
+          labels for each row. Nested lists are of this kind too: they hold labels, not zeros and
+          ones;
         - a 1-d array, list or series of labels, each the only candidate of its row. A single
           column is taken for one, with a warning.
     n_samples : int or None, default=None
@@ -86,6 +91,49 @@ def check_candidates(
     array([[0, 0, 1],
            [0, 1, 0]])
     """
+    candidates, labels = _candidates(Y, n_samples, classes, unknown, allow_empty)
+    return candidates.toarray() if sparse.issparse(candidates) else candidates, labels
+
+
+def csr_candidates(
+    Y: Any,
+    *,
+    n_samples: int | None = None,
+    classes: Any = None,
+    unknown: str = "error",
+    allow_empty: bool = False,
+) -> tuple[Any, _Array]:
+    """Return the same as :func:`check_candidates`, the candidates as a sparse array.
+
+    No array of n times q entries is made, unless `Y` is one.
+
+    Parameters
+    ----------
+    Y, n_samples, classes, unknown, allow_empty
+        As for :func:`check_candidates`.
+
+    Returns
+    -------
+    candidates : csr_array of bool, shape (n, q)
+        In canonical format, all entries True; never shares memory with `Y`.
+    classes : ndarray, shape (q,)
+        The label of each column.
+
+    Examples
+    --------
+    >>> from hera_fast.candidates import csr_candidates
+    >>> candidates, classes = csr_candidates([{"cat", "dog"}, {"dog"}, {"owl", "cat"}])
+    >>> candidates.indices.tolist(), candidates.indptr.tolist()
+    ([0, 1, 1, 0, 2], [0, 2, 3, 5])
+    """
+    candidates, labels = _candidates(Y, n_samples, classes, unknown, allow_empty)
+    return sparse.csr_array(candidates), labels
+
+
+def _candidates(
+    Y: Any, n_samples: int | None, classes: Any, unknown: str, allow_empty: bool
+) -> tuple[Any, _Array]:
+    """Return the candidates, dense if they were given so and else as CSR, and their labels."""
     if unknown not in ("error", "ignore"):
         raise ValueError(f"unknown must be 'error' or 'ignore', got {unknown!r}")
     if Y is None:
@@ -101,6 +149,10 @@ def check_candidates(
         return _from_rows(list(Y), n_samples, known, unknown, allow_empty)
     else:
         array = _as_array(Y)
+        is_series = len(getattr(Y, "shape", ())) == 1
+        if is_series and array.ndim == 2:
+            # A series of lists of one length.
+            return _from_rows(list(array), n_samples, known, unknown, allow_empty)
         if array.ndim == 1 and array.dtype.kind in "OT":
             return _from_rows(list(array), n_samples, known, unknown, allow_empty)
         if array.ndim == 1:
@@ -112,19 +164,16 @@ def check_candidates(
                 "A column-vector y was passed when a 1d array was expected. Please change the "
                 "shape of y to (n_samples, ), for example using ravel().",
                 DataConversionWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-            column = array[:, 0]
-            return check_candidates(
-                column, n_samples=n_samples, classes=known, unknown=unknown, allow_empty=allow_empty
-            )
+            return _candidates(array[:, 0], n_samples, known, unknown, allow_empty)
         _check_shape(array.shape, n_samples, known)
         candidates = _from_dense(array)
         if hasattr(Y, "columns"):
             candidates, known = _name_columns(candidates, list(Y.columns), known)
         known = np.arange(array.shape[1]) if known is None else known
     if not allow_empty:
-        _refuse_empty(np.logical_not(candidates.any(axis=1)))
+        _refuse_empty(candidates.sum(axis=1) == 0)
     return candidates, known
 
 
@@ -177,23 +226,21 @@ def _check_shape(shape: tuple[int, ...], n_samples: int | None, classes: _Array 
         )
 
 
-def _from_sparse(Y: Any) -> _Array:
+def _from_sparse(Y: Any) -> Any:
     csr = Y.tocsr()
     if not csr.has_canonical_format:
         # Entries stored in parts count by their sum.
         csr = csr.copy()
         csr.sum_duplicates()
-    entries = csr.tocoo()
-    data = entries.data
-    if data.dtype.kind == "c":
+    if csr.dtype.kind == "c":
         raise ValueError("Complex data not supported: candidates must be zeros and ones")
-    ones = data == 1
-    wrong = np.flatnonzero(~(ones | (data == 0)))
+    ones = csr.data == 1
+    wrong = np.flatnonzero(~(ones | (csr.data == 0)))
     if len(wrong):
-        first = wrong[0]
-        _refuse_entry(entries.row[first], entries.col[first], data[first], len(wrong))
-    candidates: _Array = np.zeros(Y.shape, np.bool_)
-    candidates[entries.row[ones], entries.col[ones]] = True
+        row = int(np.searchsorted(csr.indptr, wrong[0], "right")) - 1
+        _refuse_entry(row, csr.indices[wrong[0]], csr.data[wrong[0]], len(wrong))
+    candidates = sparse.csr_array((ones, csr.indices, csr.indptr), shape=Y.shape, copy=True)
+    candidates.eliminate_zeros()
     return candidates
 
 
@@ -273,13 +320,18 @@ def _from_rows(
     classes: _Array | None,
     unknown: str,
     allow_empty: bool,
-) -> tuple[_Array, _Array]:
+) -> tuple[Any, _Array]:
     _check_count(len(rows), n_samples)
     sets = {kind for kind in set(map(type, rows)) if _holds_labels(kind)}
     if not sets:
         return _from_labels(rows, classes, unknown)
     other = next((row for row, labels in enumerate(rows) if type(labels) not in sets), None)
     if other is not None:
+        if _is_missing(rows[other]):
+            raise ValueError(
+                f"row {other} of the candidates is missing ({rows[other]!r}). Drop it, or make "
+                "every label a candidate where nothing is known"
+            )
         raise TypeError(
             f"row {other} of the candidates is {rows[other]!r} ({type(rows[other]).__name__}), "
             "but other rows are sets or lists of labels: put it into a list as well"
@@ -316,7 +368,7 @@ def _array_row(row: int, labels: Any) -> Iterable[Any]:
     return _plain(array)
 
 
-def _from_labels(labels: list[Any], classes: _Array | None, unknown: str) -> tuple[_Array, _Array]:
+def _from_labels(labels: list[Any], classes: _Array | None, unknown: str) -> tuple[Any, _Array]:
     row_of = np.arange(len(labels))
     distinct = _check_labels(labels, row_of)
     if all(isinstance(label, str) for label in distinct) or all(map(_is_number, distinct)):
@@ -326,7 +378,7 @@ def _from_labels(labels: list[Any], classes: _Array | None, unknown: str) -> tup
     return _encode(labels, distinct, row_of, len(labels), classes, unknown)
 
 
-def _from_label_array(array: _Array, classes: _Array | None, unknown: str) -> tuple[_Array, _Array]:
+def _from_label_array(array: _Array, classes: _Array | None, unknown: str) -> tuple[Any, _Array]:
     kind = array.dtype.kind
     if kind in "SV":
         raise TypeError(f"labels must be strings or numbers, got an array of {array.dtype}")
@@ -352,7 +404,7 @@ def _encode(
     n_rows: int,
     classes: _Array | None,
     unknown: str,
-) -> tuple[_Array, _Array]:
+) -> tuple[Any, _Array]:
     if classes is not None:
         return _encode_known(flat, _look_up(flat, classes), row_of, n_rows, classes, unknown)
     if not distinct:
@@ -378,7 +430,7 @@ def _look_up(labels: list[Any], classes: _Array) -> _Array:
 
 def _encode_known(
     labels: Any, columns: _Array, row_of: _Array, n_rows: int, classes: _Array, unknown: str
-) -> tuple[_Array, _Array]:
+) -> tuple[Any, _Array]:
     found = columns >= 0
     if unknown == "error" and not found.all():
         first = int(np.argmin(found))
@@ -392,10 +444,10 @@ def _encode_known(
     return _mark(row_of[found], columns[found], n_rows, len(classes)), classes
 
 
-def _mark(rows: _Array, columns: _Array, n_rows: int, n_columns: int) -> _Array:
-    candidates = np.zeros((n_rows, n_columns), np.bool_)
-    candidates[rows, columns] = True
-    return candidates
+def _mark(rows: _Array, columns: _Array, n_rows: int, n_columns: int) -> Any:
+    marks = np.ones(len(rows), np.bool_)
+    # A label that a row names twice is marked once.
+    return sparse.csr_array((marks, (rows, columns)), shape=(n_rows, n_columns))
 
 
 def _check_labels(flat: list[Any], row_of: _Array) -> set[Any]:

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from strategies import candidate_matrices
 
-from hera_fast.candidates import check_candidates
+from hera_fast.candidates import check_candidates, csr_candidates
 
 MATRIX = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1]], np.bool_)
 NUMBERS = [np.uint8, np.int8, np.int64, np.float16, np.float32, np.float64, np.longdouble, ">f8"]
@@ -82,8 +82,20 @@ def label_sets(matrix, labels):
     return [[labels[j] for j in np.flatnonzero(row)] for row in matrix]
 
 
+def assert_same_as_csr(Y, candidates, classes, options):
+    csr, csr_classes = csr_candidates(Y, **options)
+    assert isinstance(csr, sparse.csr_array)
+    assert csr.dtype == np.bool_
+    assert csr.has_canonical_format
+    assert csr.data.all()
+    np.testing.assert_array_equal(csr.toarray(), candidates)
+    assert csr_classes.dtype == classes.dtype
+    assert csr_classes.tolist() == classes.tolist()
+
+
 def assert_candidates(Y, matrix, labels, **options):
     candidates, classes = check_candidates(Y, **options)
+    assert_same_as_csr(Y, candidates, classes, options)
     assert candidates.dtype == np.bool_
     assert candidates.flags.c_contiguous
     assert candidates.flags.writeable
@@ -609,3 +621,90 @@ def test_every_form_of_labels_gives_the_same_matrix(data, n):
         assert_candidates(Y, matrix, classes, n_samples=n)
         known = check_candidates(Y, classes=labels)[0]
         np.testing.assert_array_equal(known, [[p == c for c in labels] for p in picked])
+
+
+# Series and frames
+
+
+SETS = [["owl", "cat"], ["dog"], ["cat", "owl", "dog"], ["dog", "dog"]]
+LETTERS = ["cat", "dog", "owl"]
+SETS_MATRIX = [[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 1, 0]]
+PAIRS = [[1, 0], [1, 2], [2, 0]]
+
+
+def arrow_series(rows, value_type):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    return pandas.Series(rows, dtype=pandas.ArrowDtype(pyarrow.list_(value_type(pyarrow))))
+
+
+SERIES = {
+    "pandas": lambda rows: pytest.importorskip("pandas").Series(
+        rows, index=[7, 8, 9, 6][: len(rows)]
+    ),
+    "polars": lambda rows: pytest.importorskip("polars").Series(rows),
+    "arrow": lambda rows: pytest.importorskip("pyarrow").array(rows),
+    "chunks": lambda rows: pytest.importorskip("pyarrow").chunked_array([rows[:1], rows[1:]]),
+}
+
+
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_series_of_lists(series):
+    assert_candidates(series(SETS), SETS_MATRIX, LETTERS, n_samples=4)
+    # Lists of one length are labels too, even when they look like a matrix.
+    assert_candidates(series(PAIRS), [[1, 1, 0], [0, 1, 1], [1, 0, 1]], [0, 1, 2])
+
+
+def test_pandas_series_of_sets_and_of_arrow_lists():
+    pandas = pytest.importorskip("pandas")
+    assert_candidates(pandas.Series(list(map(set, SETS))), SETS_MATRIX, LETTERS)
+    assert_candidates(arrow_series(SETS, lambda arrow: arrow.string()), SETS_MATRIX, LETTERS)
+
+
+def test_polars_series_of_sets_and_of_arrays():
+    polars = pytest.importorskip("polars")
+    sets = polars.Series(list(map(set, SETS)), dtype=polars.Object)
+    assert_candidates(sets, SETS_MATRIX, LETTERS)
+    pairs = polars.Series([[1, 0], [0, 1]], dtype=polars.Array(polars.Int64, 2))
+    assert_candidates(pairs, [[1, 1], [1, 1]], [0, 1])
+
+
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_series_of_labels(series):
+    assert_candidates(series(["owl", "cat", "owl"]), [[0, 1], [1, 0], [0, 1]], ["cat", "owl"])
+    assert_candidates(series([3, 1, 3]), [[0, 1], [1, 0], [0, 1]], [1, 3])
+
+
+def test_categories():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for series in (
+        pandas.Series(["owl", "cat"], dtype="category"),
+        polars.Series(["owl", "cat"], dtype=polars.Categorical),
+        polars.Series(["owl", "cat"], dtype=polars.Enum(["owl", "cat", "dog"])),
+    ):
+        assert_candidates(series, [[0, 1], [1, 0]], ["cat", "owl"])
+
+
+def test_polars_frame():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"owl": [1, 0], "cat": [True, True]})
+    assert_candidates(frame, [[1, 1], [0, 1]], ["owl", "cat"])
+    assert_candidates(frame, [[1, 1], [1, 0]], ["cat", "owl"], classes=["cat", "owl"])
+
+
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_missing_row_in_a_series(series):
+    with pytest.raises(ValueError, match="row 1 of the candidates is missing"):
+        check_candidates(series([["a"], None, ["b"]]))
+    with pytest.raises(ValueError, match=r"row 2 has the label"):
+        check_candidates(series([["a"], ["b"], ["a", None]]))
+
+
+def test_csr_of_many_labels_needs_little_memory():
+    n, q = 50_000, 100_000
+    rows = [[i % q, (7 * i) % q] for i in range(n)]
+    candidates, classes = csr_candidates(rows, classes=np.arange(q))
+    assert candidates.shape == (n, q)
+    assert candidates.nnz == n + sum(a != b for a, b in rows)
+    same, _ = csr_candidates(candidates.tocoo(), classes=classes)
+    assert (same != candidates).nnz == 0
+    assert not np.shares_memory(same.indices, candidates.indices)
