@@ -146,7 +146,7 @@ def test_labels_that_the_estimator_does_not_know():
 @each_scorer
 def test_no_label_that_the_estimator_knows(scorer):
     estimator = fitted(np.eye(2), ["cat", "dog"])
-    with pytest.warns(UserWarning, match="begin with .*cat.* as they were given to fit") as caught:
+    with pytest.warns(UserWarning, match=r"begin with .*cat.* as they were given to fit") as caught:
         worst = scorer(estimator, [0, 1], [{0}, {1}])
     assert worst == pytest.approx(0 if scorer is candidate_score else math.log(1e-15))
     assert caught[0].filename == __file__
@@ -172,7 +172,7 @@ def test_classifiers_of_scikit_learn():
 def test_estimators_that_do_not_fit():
     machine = LinearSVC().fit(X, y)
     assert candidate_score(machine, X, y) == machine.score(X, y)
-    with pytest.raises(TypeError, match="LinearSVC has no predict_proba.*use candidate_score"):
+    with pytest.raises(TypeError, match=r"LinearSVC has no predict_proba.*use candidate_score"):
         candidate_log_loss(machine, X, y)
     many = KNeighborsClassifier().fit(X, Y.astype(int))
     with pytest.raises(ValueError, match=r"KNeighborsClassifier.predict.*\(60, 3\).*multi-label"):
