@@ -34,11 +34,8 @@ import math
 import os
 import platform
 import re
-import secrets
-import shutil
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -47,6 +44,7 @@ import sklearn
 from scipy import sparse
 
 from hera_fast._version import __version__
+from hera_fast.atomic import replacing
 
 __all__ = ["read_model", "write_model"]
 
@@ -127,26 +125,8 @@ def write_model(
         "header": _to_json(header, "header"),
         "sparse": containers,
     }
-    # Through a link, the file it leads to is replaced.
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, "the folder of the model file does not exist: make it first", str(path)
-        )
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a model is written to a file", str(path))
-    temporary = target.with_name(f".hera-fast-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            _write_archive(file, document, members)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path, "model") as file:
+        _write_archive(file, document, members)
 
 
 def read_model(path: _Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
