@@ -15,7 +15,7 @@ __all__ = ["candidate_log_loss", "candidate_score"]
 _Array = np.ndarray[Any, Any]
 
 # A smaller probability counts as this one, so that a single row cannot make a score infinite.
-_LEAST_PROBABILITY = 1e-15
+LEAST_PROBABILITY = 1e-15
 
 
 def candidate_score(estimator: Any, X: Any, Y: Any, *, sample_weight: Any = None) -> float:
@@ -124,18 +124,18 @@ def candidate_log_loss(estimator: Any, X: Any, Y: Any, *, sample_weight: Any = N
     probabilities = np.asarray(estimator.predict_proba(X), np.float64)
     candidates = _known_candidates(estimator, Y, len(probabilities))
     mass = candidates.multiply(probabilities).sum(axis=1)
-    return _average(np.log(np.clip(mass, _LEAST_PROBABILITY, 1)), sample_weight)
+    return _average(np.log(np.clip(mass, LEAST_PROBABILITY, 1)), sample_weight)
 
 
 def _known_candidates(estimator: Any, Y: Any, n_rows: int) -> Any:
     """Which classes of the estimator are candidates of which row, as CSR."""
-    classes = estimator.classes_
+    classes = np.asarray(estimator.classes_)
     candidates, _ = csr_candidates(
         Y, n_samples=n_rows, classes=classes, unknown="ignore", allow_empty=True
     )
     if candidates.nnz == 0:
         warnings.warn(
-            f"No candidate is one of the estimator's classes_, which begin with {classes[0]!r}. "
+            f"No candidate is one of the estimator's classes_, which begin with {classes.tolist()[0]!r}. "
             "Give the labels as they were given to fit.",
             stacklevel=3,
         )
