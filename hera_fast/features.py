@@ -8,6 +8,7 @@ as a correction of rank one. Features that vary too little for that count as con
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +58,9 @@ class Features(Protocol):
 
     def gram(self) -> _Array:
         """The weighted sum of xc_i xc_i', float64 of shape (d, d)."""
+
+    def remember(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """Make something once for all runs on these features: the first result of that name."""
 
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
         """Write Xc W + offset to `out`.
@@ -156,10 +160,23 @@ def _centred(X: _Array, mean: _Array) -> _Array:
     return centred
 
 
-class _DenseFeatures:
+class _Memory:
+    """What several runs on the same features share."""
+
+    def __init__(self) -> None:
+        self._remembered: dict[Hashable, Any] = {}
+
+    def remember(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        if name not in self._remembered:
+            self._remembered[name] = make()
+        return self._remembered[name]
+
+
+class _DenseFeatures(_Memory):
     """Features that are centred already."""
 
     def __init__(self, X: _Array, mean: _Array, weights: _Array | None, total: float) -> None:
+        super().__init__()
         self.shape: tuple[int, int] = X.shape
         self.dtype = X.dtype
         self.mean = mean
@@ -185,10 +202,11 @@ class _DenseFeatures:
         return cross_product(self._X, R, self.sample_weight)
 
 
-class _SparseFeatures:
+class _SparseFeatures(_Memory):
     """Features that are centred by correcting their products."""
 
     def __init__(self, X: SparseBlocks, mean: _Array, weights: _Array | None, total: float) -> None:
+        super().__init__()
         self.shape = X.shape
         self.dtype = X.dtype
         self.mean = mean

@@ -6,6 +6,7 @@ weighted, and keep their coefficients in double precision whatever the features 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import linalg, sparse
 
 from hera_fast.features import Features
 from hera_fast.kernels import fit_gradient, ranking_score_gradient, softmax
-from hera_fast.products import SparseBlocks, column_sums
+from hera_fast.products import BLOCK_ROWS, SparseBlocks, column_sums
 
 __all__ = ["GaussianDiscriminant", "GradientDescent", "LeastSquares", "Model", "ranking_curvature"]
 
@@ -24,6 +25,9 @@ _NEGLIGIBLE = {np.dtype(np.float64): 1e-140, np.dtype(np.float32): 1e-20}
 
 # With this many labels for each candidate, a sparse product is faster than a dense one.
 _SPARSE = 8
+
+# With this many features for each label, equations for the labels are solved faster.
+_FEW_LABELS = 2
 
 
 def ranking_curvature(n_labels: int) -> float:
@@ -122,13 +126,18 @@ class LeastSquares(_LinearModel):
         if fit_intercept:
             self.offset += 1 / n_labels
         self._curvature = max(alpha + ranking * ranking_curvature(n_labels), 1e-12)
-        H = self._curvature * features.gram()
+        name = "curvature of least squares", self._curvature, beta
+        self._factor = features.remember(name, self._factorise)
+        self._has_scores = False
+
+    def _factorise(self) -> Any:
+        features = self._features
+        H = self._curvature * features.remember("gram", features.gram)
         # A little more curvature is still a bound. It keeps H definite when beta is 0, and W small
         # in directions where the gradient is nothing but rounding errors.
         rounding = max(1e-12, 10 * float(np.finfo(features.dtype).eps))
-        H.flat[:: len(H) + 1] += 2 * beta + rounding * max(H.trace(), 1.0)
-        self._factor = linalg.cho_factor(H, overwrite_a=True)
-        self._has_scores = False
+        H.flat[:: len(H) + 1] += 2 * self._beta + rounding * max(H.trace(), 1.0)
+        return linalg.cho_factor(H, overwrite_a=True)
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Take one step from the current W; `Z` holds its scores from the second time on."""
@@ -180,7 +189,10 @@ class GradientDescent(_LinearModel):
         self._n_steps, self._step_size = n_steps, step_size
         weight = features.sample_weight
         self._counts: Any = True if weight is None else weight[:, np.newaxis] > 0
-        self._largest = float(np.linalg.eigvalsh(features.gram())[-1])
+        gram = features.remember("gram", features.gram)
+        self._largest: float = features.remember(
+            "largest eigenvalue", lambda: float(np.linalg.eigvalsh(gram)[-1])
+        )
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Take the steps, from the current W."""
@@ -246,16 +258,23 @@ class GaussianDiscriminant:
         is_sparse = _SPARSE * np.count_nonzero(Y) < Y.size
         self._support = _Support(Y, features.dtype) if is_sparse else None
         self._total = features.total_weight
-        moments = features.gram() / self._total
+        moments = features.remember("gram", features.gram) / self._total
         deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
         # A constant feature tells nothing, whatever its scale. Neither does one whose coefficients
         # would overflow in the precision of the features.
         self._scale = np.where(deviations > _NEGLIGIBLE[features.dtype], deviations, 1)
         self._moments = moments / np.outer(self._scale, self._scale)
-        # Less would drown in rounding errors, which grow with the largest eigenvalue, and the
-        # covariance would not be definite.
-        least = max(1e-10, 4 * n_features * float(np.finfo(features.dtype).eps))
-        self._moments.flat[:: n_features + 1] += max(shrinkage, least)
+        # Less would drown in rounding errors, and the covariance would not be definite. They grow
+        # with the largest eigenvalue, and with the root of how many numbers a product adds up.
+        eps = float(np.finfo(features.dtype).eps)
+        shrinkage = max(shrinkage, 1e-10, 4 * n_features * eps * math.sqrt(BLOCK_ROWS))
+        self._moments.flat[:: n_features + 1] += shrinkage
+        self._factor = None
+        # With a tiny shrinkage, what is left of the equations would be rounding errors.
+        if _FEW_LABELS * n_labels <= n_features and shrinkage >= math.sqrt(eps):
+            self._factor = features.remember(
+                ("moments with shrinkage", shrinkage), lambda: linalg.cho_factor(self._moments)
+            )
         self._no_offset = np.zeros(n_labels)
 
     def update(self, P: _Array, Z: _Array) -> None:
@@ -266,8 +285,7 @@ class GaussianDiscriminant:
         shares = mass / self._total
         means = self._features.correlate(confidence) / np.where(seen, mass, 1)
         means /= self._scale[:, np.newaxis]
-        covariance = self._moments - (means * shares) @ means.T
-        W = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
+        W = self._whitened(means, shares)
         with np.errstate(divide="ignore"):
             # Minus infinity for a label without confidence: it gets no probability anywhere.
             offset = np.log(shares) - 0.5 * np.einsum("ij,ij->j", means, W)
@@ -275,6 +293,18 @@ class GaussianDiscriminant:
         self.W, self.offset = W, offset
         self._features.scores(W, self._no_offset, Z)
         softmax(offset.astype(Z.dtype), Z)
+
+    def _whitened(self, means: _Array, shares: _Array) -> _Array:
+        """The inverse of the covariance A - B D B' times the means B, where D are the shares."""
+        if self._factor is None:
+            covariance = self._moments - (means * shares) @ means.T
+            solution = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
+        else:
+            # A does not change; by the formula of Woodbury only q equations are left.
+            part = linalg.cho_solve(self._factor, means)
+            rest = np.eye(len(shares)) - (means.T @ part) * shares
+            solution = linalg.solve(rest, part.T, overwrite_a=True).T
+        return np.ascontiguousarray(solution)
 
     def penalty(self) -> float:
         """Nothing: the likelihood is not part of the objective."""

@@ -16,6 +16,7 @@ from scipy import sparse
 from hera_fast.kernels._launch import blas_threads, launch
 
 __all__ = [
+    "BLOCK_ROWS",
     "SparseBlocks",
     "column_sums",
     "cross_product",
@@ -26,8 +27,9 @@ __all__ = [
 
 _Array = np.ndarray[Any, Any]
 
-# Rows that stay in the cache from one step to the next.
-_BLOCK_ROWS = 1024
+#: Rows that stay in the cache from one step to the next; products of blocks are summed in double
+#: precision.
+BLOCK_ROWS = 1024
 # Sums are made in this many parts, or in two if all parts were more than this many numbers.
 _PARTS = 8
 _PART_NUMBERS = 1 << 23
@@ -94,14 +96,14 @@ def each_block(work: Callable[[slice], None], n_rows: int, row_cost: int) -> Non
     >>> A.tolist()
     [[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
     """
-    blocks = _cut(0, n_rows, _BLOCK_ROWS)
+    blocks = _cut(0, n_rows, BLOCK_ROWS)
 
     def work_on(first: int, last: int) -> None:
         for rows in blocks[first:last]:
             work(rows)
 
     with blas_threads(1):
-        launch(work_on, len(blocks), _BLOCK_ROWS * row_cost)
+        launch(work_on, len(blocks), BLOCK_ROWS * row_cost)
 
 
 def sum_blocks(
@@ -142,18 +144,18 @@ def sum_blocks(
     >>> sum_blocks(add, 3, (2,), 2).tolist()
     [3.0, 3.0]
     """
-    n_blocks = -(-n_rows // _BLOCK_ROWS)
+    n_blocks = -(-n_rows // BLOCK_ROWS)
     # All parts together are no larger than what is multiplied, give or take.
     most = 2 * n_rows // max((1, *shape))
     affordable = max(2, _PART_NUMBERS // max(1, math.prod(shape)))
     n_parts = max(1, min(_PARTS, n_blocks, most, affordable))
-    bounds = [min(_BLOCK_ROWS * (n_blocks * p // n_parts), n_rows) for p in range(n_parts + 1)]
+    bounds = [min(BLOCK_ROWS * (n_blocks * p // n_parts), n_rows) for p in range(n_parts + 1)]
     totals = np.zeros((n_parts, *shape))
 
     def add_parts(first: int, last: int) -> None:
         for part in range(first, last):
             start, stop = bounds[part], bounds[part + 1]
-            for rows in _cut(start, stop, max(1, stop - start) if large else _BLOCK_ROWS):
+            for rows in _cut(start, stop, max(1, stop - start) if large else BLOCK_ROWS):
                 add(rows, totals[part, ...])
 
     with blas_threads(1):

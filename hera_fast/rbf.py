@@ -90,13 +90,16 @@ def fit_rbf(
     if n_components < 1:
         raise ValueError(f"n_components must be at least 1, got {n_components}")
     basis = np.sort(random.permutation(len(rows))[:n_components])
+    components = X[rows[basis]].astype(np.float64)
     feature_map = Nystroem(gamma=float(gamma), n_components=len(basis), random_state=0)
     feature_map.set_output(transform="default")
+    # Its own fit would choose among these rows again, and decompose their kernel for a root that
+    # has to be replaced.
     with blas_threads(1):  # the same bits on any number of threads
-        feature_map.fit(X[rows[basis]].astype(np.float64))
-        feature_map.normalization_ = _inverse_root(feature_map).astype(X.dtype)
-    feature_map.components_ = feature_map.components_.astype(X.dtype)
-    feature_map.component_indices_ = rows[basis][feature_map.component_indices_]
+        feature_map.normalization_ = _inverse_root(components, float(gamma)).astype(X.dtype)
+    feature_map.components_ = components.astype(X.dtype)
+    feature_map.component_indices_ = rows[basis]
+    feature_map.n_features_in_ = X.shape[1]
     return feature_map
 
 
@@ -186,10 +189,9 @@ def _row_keys(X: Any, weights: _Array) -> Any:
         yield key.digest()
 
 
-def _inverse_root(feature_map: Nystroem) -> _Array:
+def _inverse_root(components: Any, gamma: float) -> _Array:
     """Return the inverse root of the kernel matrix of the components."""
-    kernel = rbf_kernel(feature_map.components_, gamma=feature_map.gamma)
-    values, vectors = linalg.eigh(kernel)
+    values, vectors = linalg.eigh(rbf_kernel(components, gamma=gamma))
     root: _Array = (vectors / np.sqrt(np.maximum(values, _SMALLEST_EIGENVALUE))) @ vectors.T
     return root
 

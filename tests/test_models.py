@@ -12,6 +12,7 @@ from problems import Problem, clusters, confidences, interrupted_calls, problems
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from strategies import seeds
 
+from hera_fast import models
 from hera_fast.features import make_features
 from hera_fast.models import (
     GaussianDiscriminant,
@@ -475,3 +476,44 @@ def test_few_candidates_are_multiplied_as_a_sparse_matrix(is_sparse, is_weighted
     tolerance = 1e-9 if dtype == np.float64 else 1e-4
     for sparse_result, dense_result in zip(*results, strict=True):
         np.testing.assert_allclose(sparse_result, dense_result, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shrinkage", [1e-3, 0.1, 10])
+@pytest.mark.parametrize(("d", "q"), [(12, 6), (30, 4), (7, 1)])
+def test_few_labels_are_solved_for_by_fewer_equations(d, q, shrinkage, dtype, monkeypatch):
+    X, Y, _ = clusters(90, d, q, noise=0.6)
+    Y[:, -1] = q == 1  # a label that is nobody's candidate
+    Y[~Y.any(axis=1), 0] = True
+    P = confidences(np.random.default_rng(1), Y, 1)
+    few, Z = posterior(Problem(X, Y), P, shrinkage, dtype)
+    assert few._factor is not None
+    monkeypatch.setattr(models, "_FEW_LABELS", d + 1)
+    many, expected = posterior(Problem(X, Y), P, shrinkage, dtype)
+    assert many._factor is None
+    precision = 1e-4 if dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(few.W, many.W, rtol=0, atol=precision * np.abs(many.W).max())
+    np.testing.assert_allclose(Z, expected, rtol=0, atol=precision)
+    assert few.W.flags.c_contiguous
+
+
+def test_models_of_the_same_features_share_what_does_not_depend_on_the_confidences():
+    X, Y, _ = clusters(30, 8, 3)
+    features = Problem(X, Y).features()
+    gram = features.remember("gram", features.gram)
+    assert features.remember("gram", features.gram) is gram
+    workspace = np.empty(Y.shape)
+    options = {"beta": 0.1, "ranking": True, "fit_intercept": True}
+    factors = [
+        LeastSquares(features, 3, workspace, alpha=alpha, **options)._factor
+        for alpha in (1.0, 2.0, 1.0)
+    ]
+    assert factors[0] is factors[2]
+    assert not np.allclose(factors[0][0], factors[1][0])
+    discriminants = [
+        GaussianDiscriminant(features, Y, shrinkage=shrinkage)._factor
+        for shrinkage in (0.1, 0.3, 0.1)
+    ]
+    assert discriminants[0] is discriminants[2]
+    assert not np.allclose(discriminants[0][0], discriminants[1][0])
+    np.testing.assert_array_equal(gram, features.gram())

@@ -21,7 +21,7 @@ from hera_fast.products import (
 )
 from hera_fast.threads import threads
 
-BLOCK = products_module._BLOCK_ROWS
+BLOCK = products_module.BLOCK_ROWS
 
 row_counts = st.one_of(st.integers(0, 9), st.sampled_from([BLOCK - 1, BLOCK, BLOCK + 1, 3000]))
 few = st.integers(1, 7)
