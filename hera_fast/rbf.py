@@ -153,6 +153,10 @@ def _median_gamma(X: Any, rows: _Array, weights: _Array, random: np.random.Rando
     if len(pairs) == 0:
         return 1.0
     squares = squares[pairs]
+    if (weights == weights[0]).all():
+        # All pairs weigh the same, and need not be sorted.
+        middle = (len(squares) - 1) // 2
+        return float(1 / np.partition(squares, middle)[middle])
     order = np.argsort(squares, kind="stable")
     weight_up_to = np.cumsum((weights[first] * weights[second])[pairs][order])
     median = squares[order[np.searchsorted(weight_up_to, weight_up_to[-1] / 2)]]
