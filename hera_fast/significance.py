@@ -25,8 +25,8 @@ def t_tests(differences: _Array) -> _Array:
     Returns
     -------
     p : ndarray of shape (...)
-        1 if all differences are zero, 0 if all are equal and not zero, NaN if there are fewer than
-        two.
+        1 if all differences are zero; 0, but for rounding errors, if all are equal and not zero;
+        NaN if there are fewer than two.
 
     Examples
     --------
