@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hera_fast.candidates import check_candidates
-from hera_fast.features import make_features
+from hera_fast.features import Features, make_features
 from hera_fast.inputs import check_finite, check_magnitude, check_weights
 from hera_fast.kernels import project_simplex, softmax
 from hera_fast.kernels._launch import blas_threads
@@ -399,35 +399,41 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     random_state=options.random_state,
                     sample_weight=sample_weight,
                 )
-            features = make_features(
-                map_rows(feature_map, X),
-                # The discriminant needs variances, which are about the mean.
-                fit_intercept=self.fit_intercept or _is_gaussian(meaning),
-                sample_weight=sample_weight,
-            )
-            run = solve_paper if self.formulation == "paper" else solve
-            progress = Progress() if self.verbose else None
-            try:
-                solution = run(features, Y, options, start, self._observer(progress))
-            finally:
-                if progress is not None:
-                    progress.close()
+            features = self._make_features(map_rows(feature_map, X), sample_weight)
+            solution = self._solve(features, Y, options, start)
         self.classes_ = classes
         self._feature_map = feature_map
         self._take(solution, features.mean)
         best = np.where(Y, self.confidence_, -1).argmax(axis=1)
         self.transduction_ = self.classes_[best]
         self._solution = solution
-        self._meaning = meaning
         self._fit_X = None if self.prediction == "linear" else X
         self._multiplicity = None
         if sample_weight is not None:
             self._multiplicity = np.ceil(np.minimum(sample_weight, _MOST_COPIES)).astype(np.int64)
         return self
 
+    def _make_features(self, X: Any, sample_weight: _Array | None = None) -> Features:
+        """Prepare rows, mapped if there is a kernel map, for the solver."""
+        # The discriminant needs variances, which are about the mean.
+        centred = self.fit_intercept or _is_gaussian(self._current_meaning())
+        return make_features(X, fit_intercept=centred, sample_weight=sample_weight)
+
+    def _solve(
+        self, features: Features, Y: _Array, options: Options, start: Solution | None = None
+    ) -> Solution:
+        run = solve_paper if self.formulation == "paper" else solve
+        progress = Progress() if self.verbose else None
+        try:
+            return run(features, Y, options, start, self._observer(progress))
+        finally:
+            if progress is not None:
+                progress.close()
+
     def _take(self, solution: Solution, mean: _Array) -> None:
         """Make a solution the fitted attributes."""
         dtype = solution.P.dtype
+        self._meaning = self._current_meaning()
         self._mean = mean
         self._offset = solution.offset.astype(dtype)
         self.coef_ = np.ascontiguousarray(solution.W.T, dtype)
@@ -502,10 +508,7 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities = np.empty(shape, dtype=self.coef_.dtype)
         for rows, scores in self._score_blocks(X):
             block = probabilities[rows]
-            if self._scores_are_probabilities():
-                np.divide(scores, scores.sum(axis=1, keepdims=True), out=block)
-            else:
-                project_simplex(scores, np.ones(scores.shape, dtype=bool), block)
+            self._to_probabilities(scores, block)
             if allowed is not None:
                 _restrict(block, scores, allowed[rows])
                 scores[~allowed[rows]] = -np.inf
@@ -708,35 +711,48 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return not self._is_paper()
         return _is_gaussian(self._meaning)
 
+    def _to_probabilities(self, scores: _Array, out: _Array) -> None:
+        if self._scores_are_probabilities():
+            np.divide(scores, scores.sum(axis=1, keepdims=True), out=out)
+        else:
+            project_simplex(scores, np.ones(scores.shape, dtype=bool), out)
+
     def _scores(self, X: Any) -> _Array:
-        """Combine the model and the neighbours."""
-        is_paper = self._is_paper()
-        scores = np.zeros((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
+        """Score rows by the model and the neighbours."""
+        shape = X.shape[0], len(self.classes_)
+        linear = neighbors = None
         if self.prediction != "neighbors":
-            self._linear_scores(map_rows(self._feature_map, X), scores)
-        if self.prediction == "linear" or (self.neighbor_weight == 0 and not is_paper):
-            return scores
-        points = self._fit_X
-        if sparse.issparse(X) != sparse.issparse(points):
-            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
-        neighbors = np.empty_like(scores)
-        neighbor_scores(
-            *(X, _plain_array(points), _plain_array(self.confidence_), neighbors),
-            n_neighbors=self.n_neighbors,
-            neighbor_rank=self.neighbor_rank,
-            multiplicity=_plain_array(self._multiplicity),
-            normalize=not is_paper,
-        )
-        if self.prediction == "neighbors":
-            return neighbors
-        if is_paper:
-            scores += neighbors
-            return scores
-        # Probabilities stay probabilities.
-        neighbors -= scores
-        neighbors *= self.neighbor_weight / (1 + self.neighbor_weight)
-        scores += neighbors
-        return scores
+            linear = np.empty(shape, dtype=self.coef_.dtype)
+            self._linear_scores(map_rows(self._feature_map, X), linear)
+        if self._asks_neighbors():
+            neighbors = np.empty(shape, dtype=self.coef_.dtype)
+            points = self._fit_X
+            if sparse.issparse(X) != sparse.issparse(points):
+                X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
+            neighbor_scores(
+                *(X, _plain_array(points), _plain_array(self.confidence_), neighbors),
+                n_neighbors=self.n_neighbors,
+                neighbor_rank=self.neighbor_rank,
+                multiplicity=_plain_array(self._multiplicity),
+                normalize=not self._is_paper(),
+            )
+        return self._combine(linear, neighbors)
+
+    def _asks_neighbors(self) -> bool:
+        if self.prediction == "hybrid" and not self._is_paper():
+            return bool(self.neighbor_weight > 0)
+        return self.prediction != "linear"
+
+    def _combine(self, linear: _Array | None, neighbors: _Array | None) -> _Array:
+        """Weigh scores of the model against those of the neighbours; overwrites the former."""
+        if linear is None or neighbors is None:
+            return neighbors if linear is None else linear  # type: ignore[return-value]
+        if self._is_paper():
+            linear += neighbors
+        else:
+            # Probabilities stay probabilities.
+            linear += (neighbors - linear) * (self.neighbor_weight / (1 + self.neighbor_weight))
+        return linear
 
     def _linear_scores(self, X: Any, out: _Array) -> None:
         """Write the scores of the linear model, or the probabilities of the Gaussian one."""

@@ -22,7 +22,7 @@ from scipy import sparse
 from hera_fast.kernels._check import check_arrays
 from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity
 
-__all__ = ["neighbor_scores"]
+__all__ = ["neighbor_scores", "neighbor_weights"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -102,10 +102,72 @@ def neighbor_scores(
     >>> scores.round(2).tolist()
     [[0.5, 0.5], [0.71, 0.29]]
     """
+    _check_rows(queries, points, confidence, out)
+    blocks = _weight_blocks(
+        queries, points, n_neighbors, neighbor_rank, multiplicity, normalize=normalize
+    )
+    for start, weights, indices in blocks:
+        _add_up(weights, indices, confidence, out[start : start + len(weights)])
+
+
+def neighbor_weights(
+    queries: Any,
+    points: Any,
+    *,
+    n_neighbors: int,
+    neighbor_rank: int | None = None,
+    normalize: bool = True,
+) -> Any:
+    """Return the weights by which :func:`neighbor_scores` multiplies confidences.
+
+    They do not depend on the confidences. Where these are many, for the same queries and points,
+    the neighbours need to be found only once.
+
+    Parameters
+    ----------
+    queries, points, n_neighbors, neighbor_rank, normalize
+        As for :func:`neighbor_scores`.
+
+    Returns
+    -------
+    weights : csr_array of shape (m, n)
+        k entries in each row. Its product with confidences has the bits of their scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.neighborhood import neighbor_weights
+    >>> points = np.array([[0.0], [1.0], [5.0]])
+    >>> weights = neighbor_weights(np.array([[0.5], [0.4]]), points, n_neighbors=2)
+    >>> weights.toarray().round(2).tolist()
+    [[0.5, 0.5, 0.0], [0.71, 0.29, 0.0]]
+    """
+    blocks = list(
+        _weight_blocks(queries, points, n_neighbors, neighbor_rank, None, normalize=normalize)
+    )
+    if not blocks:
+        return sparse.csr_array((0, points.shape[0]), dtype=queries.dtype)
+    weights = np.concatenate([block for _, block, _ in blocks])
+    indices = np.concatenate([block for _, _, block in blocks])
+    offsets = np.arange(0, weights.size + 1, weights.shape[1])
+    shape = weights.shape[0], points.shape[0]
+    return sparse.csr_array((weights.ravel(), indices.ravel(), offsets), shape=shape)
+
+
+def _weight_blocks(
+    queries: Any,
+    points: Any,
+    n_neighbors: int,
+    neighbor_rank: int | None,
+    multiplicity: _Array | None,
+    *,
+    normalize: bool,
+) -> Iterator[tuple[int, _Array, _Array]]:
+    """Yield the first query of each block, with the weights and indices of the neighbours."""
     _check_positive("n_neighbors", n_neighbors)
     if neighbor_rank is not None:
         _check_positive("neighbor_rank", neighbor_rank)
-    is_sparse = _check_rows(queries, points, confidence, out)
+    is_sparse = sparse.issparse(points)
     counts = _check_multiplicity(multiplicity, points.shape[0])
     if is_sparse:
         queries, points = _canonical(queries), _canonical(points)
@@ -130,9 +192,7 @@ def neighbor_scores(
         if counts is not None:
             indices = _repeat(indices, counts, k)
         weights = weigh(block, points, indices, rank, normalize)
-        if labelled is not None:
-            indices = labelled[indices]
-        _add_up(weights, indices, confidence, out[start:stop])
+        yield start, weights, indices if labelled is None else labelled[indices]
 
 
 def _check_positive(name: str, value: Any) -> None:
@@ -142,8 +202,7 @@ def _check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def _check_rows(queries: Any, points: Any, confidence: _Array, out: _Array) -> bool:
-    """Check all arrays and tell whether the rows are sparse."""
+def _check_rows(queries: Any, points: Any, confidence: _Array, out: _Array) -> None:
     if not sparse.issparse(queries) and not sparse.issparse(points):
         check_arrays(
             "queries[m,d] points[n,d] confidence[n,q] -> out[m,q]",
@@ -152,7 +211,7 @@ def _check_rows(queries: Any, points: Any, confidence: _Array, out: _Array) -> b
             confidence,
             out,
         )
-        return False
+        return
     check_arrays("confidence[n,q] -> out[m,q]", confidence, out)
     for name, rows, like in (("queries", queries, out), ("points", points, confidence)):
         if not sparse.issparse(rows) or rows.format != "csr":
@@ -166,7 +225,6 @@ def _check_rows(queries: Any, points: Any, confidence: _Array, out: _Array) -> b
         raise ValueError(
             f"points must have {queries.shape[1]} columns like queries, got {points.shape[1]}"
         )
-    return True
 
 
 def _check_multiplicity(multiplicity: Any, n_points: int) -> _Array | None:
