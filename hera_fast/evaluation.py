@@ -135,7 +135,7 @@ def cross_validate_partial(
     (X,) = indexable(X)
     matrix, classes = check_candidates(candidates, n_samples=_num_samples(X))
     if len(classes) < 2:
-        raise ValueError(f"all candidates are the label {classes.tolist()[0]!r}: 2 labels are needed")
+        raise ValueError("all candidates are the same label: at least 2 labels are needed")
     truth = None if y_true is None else _true_labels(y_true, matrix, classes)
     problem = Problem(X, matrix, truth, ordered)
     folds = _folds(cv, problem, random_state)
@@ -218,9 +218,10 @@ def _true_labels(y_true: Any, candidates: _Array, classes: _Array) -> _Array:
     wrong = np.flatnonzero(~candidates[np.arange(len(truth)), truth])
     if len(wrong):
         first = wrong[0]
+        label = classes.tolist()[truth[first]]
         more = f" ({len(wrong) - 1} more such rows)" if len(wrong) > 1 else ""
         raise ValueError(
-            f"row {first} has the true label {classes.tolist()[truth[first]]!r}, which is not among its "
+            f"row {first} has the true label {label!r}, which is not among its "
             f"candidates{more}. In partial-label learning it always is: add it, or drop the row"
         )
     return truth

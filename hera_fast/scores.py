@@ -134,9 +134,10 @@ def _known_candidates(estimator: Any, Y: Any, n_rows: int) -> Any:
         Y, n_samples=n_rows, classes=classes, unknown="ignore", allow_empty=True
     )
     if candidates.nnz == 0:
+        first = classes.tolist()[0]
         warnings.warn(
-            f"No candidate is one of the estimator's classes_, which begin with {classes.tolist()[0]!r}. "
-            "Give the labels as they were given to fit.",
+            f"No candidate is one of the estimator's classes_, which begin with {first!r}. Give the "
+            "labels as they were given to fit.",
             stacklevel=3,
         )
     return candidates

@@ -50,18 +50,17 @@ def naive_t_test(differences):
 
 
 def naive_wilcoxon(differences):
-    """The share of all signs that make a rank sum as small; no ties and no zeros."""
-    order = sorted(range(len(differences)), key=lambda i: abs(differences[i]))
-    ranks = {i: rank for rank, i in enumerate(order, 1)}
-    total = sum(ranks.values())
+    """The share of all signs for which one of the two sums of ranks is as small."""
+    sizes = [abs(difference) for difference in differences if difference]
+    signs = [difference > 0 for difference in differences if difference]
+    ranks = [1 + sum(s < size for s in sizes) + (sizes.count(size) - 1) / 2 for size in sizes]
 
-    def statistic(signs):
-        positive = sum(rank for i, rank in ranks.items() if signs[i] > 0)
-        return min(positive, total - positive)
+    def smaller_sum(signs):
+        positive = sum(rank for rank, sign in zip(ranks, signs, strict=True) if sign)
+        return min(positive, sum(ranks) - positive)
 
-    observed = statistic(np.sign(differences))
-    every = itertools.product([-1, 1], repeat=len(differences))
-    return np.mean([statistic(signs) <= observed for signs in every])
+    every = [smaller_sum(s) for s in itertools.product([False, True], repeat=len(sizes))]
+    return statistics.mean(s <= smaller_sum(signs) for s in every)
 
 
 def naive_ranks(values):
@@ -84,8 +83,28 @@ def test_two_methods(n, seed):
     assert p == pytest.approx(naive_t_test(differences.tolist()), rel=1e-9)
     assert p == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
     assert t_tests(-differences) == p
-    assert wilcoxon_test(differences) == pytest.approx(naive_wilcoxon(differences), rel=1e-12)
-    assert wilcoxon_test(-differences) == wilcoxon_test(differences)
+
+
+@given(st.lists(st.integers(-4, 4), min_size=2, max_size=8))
+def test_wilcoxon_with_ties_and_zeros(differences):
+    p = wilcoxon_test(np.array(differences) / 4)
+    assert p == pytest.approx(naive_wilcoxon(differences), rel=1e-12)
+    assert wilcoxon_test(-np.array(differences) / 4) == p
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 30, 50])
+def test_wilcoxon_of_scipy(n):
+    for seed in range(5):
+        differences = np.random.default_rng(seed).standard_normal(n) + 0.3
+        exact = stats.wilcoxon(differences, method="exact").pvalue
+        assert wilcoxon_test(differences) == pytest.approx(exact, rel=1e-9)
+
+
+def test_wilcoxon_of_many():
+    differences = np.random.default_rng(0).integers(-20, 23, 400) / 20
+    approximate = stats.wilcoxon(differences).pvalue
+    assert 1e-4 < approximate < 0.5
+    assert wilcoxon_test(differences) == pytest.approx(approximate, rel=0.05)
 
 
 def test_many_pairs_at_once():
