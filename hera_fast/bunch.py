@@ -16,6 +16,8 @@ __all__ = ["make_bunch"]
 _Array = np.ndarray[Any, Any]
 
 _TITLE = "Partial-label data: "
+# Every column gets a name; a damaged file may claim any number of columns.
+_MOST_COLUMNS = 10_000_000
 
 
 def make_bunch(
@@ -113,6 +115,8 @@ def _count(number: int, thing: str) -> str:
 def _data(data: Any, names: Any) -> tuple[Any, list[str]]:
     if names is None and hasattr(data, "columns"):
         names = [str(name) for name in data.columns]
+    if isinstance(data, (list, tuple)):
+        data = np.asarray(data)
     kind = getattr(getattr(data, "dtype", None), "kind", "f")
     if kind not in "biufO":
         raise TypeError(f"data must be real numbers, got an array of {data.dtype}")
@@ -129,6 +133,7 @@ def _data(data: Any, names: Any) -> tuple[Any, list[str]]:
         if not features.has_canonical_format:
             features = features.copy()
             features.sum_duplicates()
+    _check_width(features, "data")
     columns = _feature_names(names, features.shape[1])
     values = features.data if sparse.issparse(features) else features
     if np.isinf(values).any():
@@ -142,18 +147,25 @@ def _data(data: Any, names: Any) -> tuple[Any, list[str]]:
     return features, columns
 
 
+def _check_width(matrix: Any, what: str) -> None:
+    if matrix.shape[1] > _MOST_COLUMNS:
+        raise ValueError(
+            f"{what} has {matrix.shape[1]} columns, and no more than {_MOST_COLUMNS} are possible"
+        )
+
+
 def _feature_names(names: Any, n_features: int) -> list[str]:
     if names is None:
         return [f"x{column}" for column in range(n_features)]
     if isinstance(names, str):
         raise TypeError(f"feature_names must be one string per feature, got {names!r}")
-    columns = [str(name) if isinstance(name, str) else name for name in names]
-    wrong = next((name for name in columns if not isinstance(name, str)), None)
-    if wrong is not None:
-        raise TypeError(f"feature_names must be strings, got {wrong!r}")
+    columns = list(names)
+    if not all(isinstance(name, str) for name in columns):
+        raise TypeError("feature_names must be strings")
+    columns = list(map(str, columns))
     if len(columns) != n_features:
         raise ValueError(f"found {len(columns)} feature_names for {n_features} features")
-    _refuse_repeated(columns, "feature_names")
+    _check_names(columns, "feature_names")
     return columns
 
 
@@ -169,11 +181,9 @@ def _label_names(names: Any) -> _Array:
         labels = np.array(plain)
     else:
         raise TypeError("target_names must be all strings or all integers")
-    if labels.dtype.kind not in "iuU" or labels.tolist() != plain:
-        raise ValueError(
-            "target_names has a string that ends with a null character or a number beyond 64 bits"
-        )
-    _refuse_repeated(plain, "target_names")
+    if labels.dtype.kind not in "iuU":
+        raise ValueError(f"target_names holds integers beyond 64 bits: {max(plain, key=abs)}")
+    _check_names(plain, "target_names")
     return labels
 
 
@@ -181,11 +191,15 @@ def _is_whole(name: Any) -> bool:
     return isinstance(name, float) and name.is_integer()
 
 
-def _refuse_repeated(names: list[Any], what: str) -> None:
+def _check_names(names: list[Any], what: str) -> None:
     position = {name: place for place, name in enumerate(names)}
     if len(position) < len(names):
         twice = next(name for place, name in enumerate(names) if position[name] != place)
         raise ValueError(f"{what} holds {twice!r} more than once")
+    # NumPy drops them at the end of strings.
+    bad = next((name for name in names if isinstance(name, str) and "\0" in name), None)
+    if bad is not None:
+        raise ValueError(f"{what} holds {bad!r}, which has a null character")
 
 
 def _candidates(candidates: Any, n_rows: int, names: _Array | None) -> tuple[Any, _Array]:
@@ -194,6 +208,8 @@ def _candidates(candidates: Any, n_rows: int, names: _Array | None) -> tuple[Any
             raise TypeError(f"candidates must be zeros and ones, got {candidates.dtype}")
         # A dense matrix with one column could be a vector of labels, a sparse one cannot.
         candidates = sparse.csr_array(candidates)
+    if sparse.issparse(candidates):
+        _check_width(candidates, "candidates")
     matrix, classes = csr_candidates(candidates, n_samples=n_rows, classes=names)
     if names is None:
         unnamed = sparse.issparse(candidates)

@@ -1,0 +1,249 @@
+"""The columns of a table that hold labels: found, split, and turned into a candidate matrix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = [
+    "CANDIDATES",
+    "TARGET",
+    "candidates_of_cells",
+    "check_feature_names",
+    "find_columns",
+    "sorted_labels",
+    "truth_of_labels",
+]
+
+_Array = np.ndarray[Any, Any]
+
+#: The names of the columns with labels, unless told otherwise.
+CANDIDATES, TARGET = "candidates", "target"
+
+_SHOWN = 5
+_SHOWN_COLUMNS = 20
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+
+def find_columns(
+    header: list[str], candidate_column: str | None, target_column: str | None, kind: str
+) -> list[int]:
+    """Where the candidates and, if there is one, the true label are among the columns.
+
+    Parameters
+    ----------
+    header : list of str
+        The names of all columns.
+    candidate_column, target_column : str or None
+        Their names, or None for ``"candidates"`` and, if there is one, ``"target"``.
+    kind : str
+        What is to be said about the columns when one is missing.
+
+    Returns
+    -------
+    columns : list of int
+        One or two numbers.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, two have the same name, or none is left for the features.
+
+    Examples
+    --------
+    >>> from hera_fast.label_columns import find_columns
+    >>> find_columns(["target", "x", "candidates"], None, None, "of a table")
+    [2, 0]
+    """
+    position: dict[str, int] = {}
+    for column, name in enumerate(header):
+        if not name.strip():
+            raise ValueError(
+                f"column {column} of the header has no name. If it is the index of a data frame, "
+                "write the file without it (index=False)"
+            )
+        if name in position:
+            raise ValueError(f"the header has the column {name!r} more than once")
+        position[name] = column
+    wanted = [CANDIDATES if candidate_column is None else candidate_column]
+    if target_column is not None or TARGET in position:
+        wanted.append(TARGET if target_column is None else target_column)
+    for name in wanted:
+        if name not in position:
+            shown = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) + (
+                ", ..." if header[_SHOWN_COLUMNS:] else ""
+            )
+            raise ValueError(f"there is no column {name!r} among the columns, {kind}: {shown}")
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"the column {wanted[0]!r} cannot be both the candidates and the truth")
+    if len(header) == len(wanted):
+        raise ValueError("there is no column with a feature")
+    return [position[name] for name in wanted]
+
+
+def check_feature_names(names: list[str]) -> None:
+    """Refuse names of features that :func:`find_columns` would not find again.
+
+    Parameters
+    ----------
+    names : list of str
+        The names.
+
+    Raises
+    ------
+    ValueError
+        If a name is empty or is that of a column with labels.
+
+    Examples
+    --------
+    >>> from hera_fast.label_columns import check_feature_names
+    >>> check_feature_names(["height", "target"])
+    Traceback (most recent call last):
+        ...
+    ValueError: a feature has the name 'target', which the labels need: rename it
+    """
+    for name in names:
+        if name in (CANDIDATES, TARGET):
+            raise ValueError(f"a feature has the name {name!r}, which the labels need: rename it")
+        if not name.strip():
+            raise ValueError(f"a feature has the name {name!r}, but columns of a table need names")
+
+
+def sorted_labels(labels: Iterable[str]) -> list[str]:
+    """Distinct labels in the order of their columns.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        The labels.
+
+    Returns
+    -------
+    labels : list of str
+        In the order of the numbers if all of them are integers, else in that of the strings.
+
+    Examples
+    --------
+    >>> from hera_fast.label_columns import sorted_labels
+    >>> sorted_labels(["10", "9", "10"]), sorted_labels(["10", "9", "a"])
+    (['9', '10'], ['10', '9', 'a'])
+    """
+    distinct = set(labels)
+    are_integers = all(map(_INTEGER.fullmatch, distinct))
+    return sorted(distinct, key=int) if are_integers else sorted(distinct)
+
+
+def candidates_of_cells(
+    cells: Sequence[str], separator: str, where: Callable[[int], str]
+) -> tuple[Any, list[str]]:
+    """Candidates from cells such as ``"cat|dog"``.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        The labels of each row. Space around a label does not belong to it.
+    separator : str
+        What stands between labels.
+    where : callable
+        Says where a row is, for error messages.
+
+    Returns
+    -------
+    candidates : csr_array of bool, shape (n, q)
+        In canonical format.
+    labels : list of str
+        The label of each column.
+
+    Raises
+    ------
+    ValueError
+        If a row has no labels, or an empty one.
+
+    Examples
+    --------
+    >>> from hera_fast.label_columns import candidates_of_cells
+    >>> candidates, labels = candidates_of_cells(["cat|dog", "owl"], "|", "row {}".format)
+    >>> labels
+    ['cat', 'dog', 'owl']
+    >>> candidates.toarray().astype(int)
+    array([[1, 1, 0],
+           [0, 0, 1]])
+    """
+    # Many rows have the same candidates.
+    place = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
+    sets = [{label.strip() for label in cell.split(separator)} for cell in place]
+    bad = next((cell for cell, labels in zip(place, sets, strict=True) if "" in labels), None)
+    if bad is not None:
+        row = list(cells).index(bad)
+        what = "no candidates" if not bad.strip() else f"an empty label in {bad!r}"
+        raise ValueError(f"{where(row)}: there is {what}. Name at least one label, or drop the row")
+    labels = sorted_labels(label for each in sets for label in each)
+    column = {label: number for number, label in enumerate(labels)}
+    indices = [number for each in sets for number in sorted(column[label] for label in each)]
+    indptr = np.cumsum([0, *map(len, sets)])
+    distinct = sparse.csr_array(
+        (np.ones(len(indices), np.bool_), indices, indptr), shape=(len(sets), len(labels))
+    )
+    return distinct[[place[cell] for cell in cells]], labels
+
+
+def truth_of_labels(
+    truth: Sequence[Any], labels: Sequence[Any], candidates: Any, where: Callable[[int], str]
+) -> _Array:
+    """The column of each row's true label.
+
+    Parameters
+    ----------
+    truth : sequence of str or int
+        The true label of each row.
+    labels : sequence of str or int
+        The label of each column.
+    candidates : csr_array of bool, shape (n, q)
+        The candidates.
+    where : callable
+        Says where a row is, for error messages.
+
+    Returns
+    -------
+    columns : ndarray of int64, shape (n,)
+        Where the true labels are in `labels`.
+
+    Raises
+    ------
+    ValueError
+        If the true label of a row is not among its candidates.
+
+    Examples
+    --------
+    >>> from hera_fast.label_columns import candidates_of_cells, truth_of_labels
+    >>> candidates, labels = candidates_of_cells(["cat|dog", "owl"], "|", "row {}".format)
+    >>> truth_of_labels(["dog", "owl"], labels, candidates, "row {}".format).tolist()
+    [1, 2]
+    >>> truth_of_labels(["owl", "owl"], labels, candidates, "row {}".format)
+    Traceback (most recent call last):
+        ...
+    ValueError: row 0: the true label is 'owl', which is not among the candidates 'cat', 'dog'
+    """
+    place = {label: column for column, label in enumerate(labels)}
+    columns = np.fromiter((place.get(label, -1) for label in truth), np.int64, len(truth))
+    rows = np.arange(len(columns))
+    wrong = (columns < 0) | ~np.asarray(candidates[rows, np.maximum(columns, 0)], np.bool_)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        if truth[row] in ("", None):
+            raise ValueError(
+                f"{where(row)}: the true label is missing. Give it in every row, or leave out the "
+                "whole column"
+            )
+        own = candidates.indices[candidates.indptr[row] : candidates.indptr[row + 1]]
+        shown = ", ".join(repr(labels[column]) for column in own[:_SHOWN])
+        shown += ", ..." if len(own) > _SHOWN else ""
+        raise ValueError(
+            f"{where(row)}: the true label is {truth[row]!r}, which is not among the candidates "
+            f"{shown}"
+        )
+    return columns

@@ -1,0 +1,235 @@
+"""Partial-label data in Parquet files.
+
+The columns are as in CSV files, but the candidates may also be a list of strings or integers for
+each row. What the columns cannot tell (the order of the labels, labels that are candidates of no
+row, the description) is kept in the metadata of the file, under the key ``hera-fast``, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import numpy as np
+from scipy import sparse
+
+from hera_fast.expansion import check_expansion
+from hera_fast.extras import require
+from hera_fast.label_columns import (
+    CANDIDATES,
+    TARGET,
+    candidates_of_cells,
+    check_feature_names,
+    find_columns,
+    sorted_labels,
+    truth_of_labels,
+)
+
+__all__ = ["read_parquet", "write_parquet"]
+
+_Array = np.ndarray[Any, Any]
+
+_KEY = b"hera-fast"
+
+
+def read_parquet(
+    file: BinaryIO, *, candidate_column: str | None, target_column: str | None, separator: str
+) -> dict[str, Any]:
+    """Read the parts of a data set from a Parquet file.
+
+    Parameters
+    ----------
+    file : binary file
+        The file.
+    candidate_column, target_column : str or None
+        Names of the columns with labels, or None for ``"candidates"`` and ``"target"``, the
+        latter of which may be absent.
+    separator : str
+        What stands between the labels where the candidates are strings.
+
+    Returns
+    -------
+    parts : dict
+        Arguments for :func:`hera_fast.bunch.make_bunch`.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    ValueError
+        If something is wrong; the message says in which row and column.
+
+    Examples
+    --------
+    >>> import io
+    >>> import pyarrow, pyarrow.parquet
+    >>> from hera_fast.parquet_files import read_parquet
+    >>> file = io.BytesIO()
+    >>> table = pyarrow.table({"length": [1.5, None], "candidates": [["cat", "dog"], ["owl"]]})
+    >>> pyarrow.parquet.write_table(table, file)
+    >>> parts = read_parquet(file, candidate_column=None, target_column=None, separator="|")
+    >>> parts["target_names"]
+    ['cat', 'dog', 'owl']
+    >>> parts["data"]
+    array([[1.5],
+           [nan]])
+    """
+    parquet = _pyarrow("pyarrow.parquet").ParquetFile(file)
+    metadata = parquet.metadata
+    size = file.seek(0, os.SEEK_END)
+    check_expansion(8 * metadata.num_rows * metadata.num_columns, size, "the table")
+    table = parquet.read()
+    # pandas writes the index as a column of its own.
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    table = table.drop_columns([name for name in table.column_names if name in index])
+    candidate_name, *target_name = (
+        table.column_names[column]
+        for column in find_columns(
+            table.column_names, candidate_column, target_column, "of the table"
+        )
+    )
+    if not table.num_rows:
+        raise ValueError("there is no row in the table")
+    saved = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+    candidates, labels = _candidates(
+        table.column(candidate_name), separator, saved.get("target_names"), _where(candidate_name)
+    )
+    target = None
+    for name in target_name:
+        truth = _plain(table.column(name)).to_pylist()
+        target = truth_of_labels(truth, labels, candidates, _where(name))
+    features = table.drop_columns([candidate_name, *target_name])
+    return {
+        "data": _numbers(features),
+        "candidates": candidates,
+        "target": target,
+        "target_names": labels,
+        "feature_names": features.column_names,
+        "DESCR": saved.get("DESCR", ""),
+    }
+
+
+def _pyarrow(module: str) -> Any:
+    return require(module, "files", "a Parquet file")
+
+
+def _where(column: str) -> Callable[[int], str]:
+    return lambda row: f"row {row}, column {column!r}"
+
+
+def _plain(column: Any) -> Any:
+    """The values themselves instead of their numbers in a dictionary."""
+    types = _pyarrow("pyarrow").types
+    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
+
+
+def _candidates(
+    column: Any, separator: str, order: list[Any] | None, where: Callable[[int], str]
+) -> tuple[Any, list[Any]]:
+    types = _pyarrow("pyarrow").types
+    column = _plain(column)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        return candidates_of_cells(column.fill_null("").to_pylist(), separator, where)
+    if not (
+        types.is_list(column.type)
+        or types.is_large_list(column.type)
+        or types.is_fixed_size_list(column.type)
+    ):
+        raise ValueError(
+            f"{where(0)}: the candidates must be lists of strings or integers, or strings such as "
+            f"'cat{separator}dog', but the column is of type {column.type}"
+        )
+    lists = column.combine_chunks()
+    lengths = lists.value_lengths().fill_null(0).to_numpy()
+    if not lengths.all():
+        raise ValueError(
+            f"{where(int(np.argmin(lengths)))}: there is no candidate. Name at least one label, or "
+            "drop the row"
+        )
+    encoded = lists.flatten().dictionary_encode()
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    if encoded.null_count:
+        row = rows[int(np.argmax(encoded.is_null().to_numpy(zero_copy_only=False)))]
+        raise ValueError(f"{where(row)}: a candidate is missing")
+    found = encoded.dictionary.to_pylist()
+    if not all(isinstance(label, str) for label in found) and not types.is_integer(
+        encoded.type.value_type
+    ):
+        raise ValueError(f"{where(0)}: labels must be strings or integers, not {column.type}")
+    labels = _ordered(found, order)
+    place = {label: number for number, label in enumerate(labels)}
+    numbers = np.array([place[label] for label in found])[encoded.indices.to_numpy()]
+    ones = np.ones(len(numbers), np.bool_)
+    shape = len(lengths), len(labels)
+    return sparse.csr_array(sparse.coo_array((ones, (rows, numbers)), shape=shape)), labels
+
+
+def _ordered(found: list[Any], order: list[Any] | None) -> list[Any]:
+    """The labels in the order in which they were saved, or sorted if it is another table."""
+    if order is not None and set(found) <= set(order):
+        return order
+    return sorted_labels(found) if isinstance(found[0], str) else sorted(found)
+
+
+def _numbers(table: Any) -> _Array:
+    pa = _pyarrow("pyarrow")
+    single = all(column.type == pa.float32() for column in table.columns)
+    data = np.empty(table.shape, np.float32 if single else np.float64)
+    for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        kind = column.type
+        if not (
+            pa.types.is_floating(kind)
+            or pa.types.is_integer(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_decimal(kind)
+        ):
+            raise ValueError(
+                f"column {name!r} holds {kind}, but features are numbers. Leave it out if it is no "
+                "feature"
+            )
+        data[:, number] = column.cast(pa.float64(), safe=False).to_numpy()
+    return data
+
+
+def write_parquet(file: BinaryIO, bunch: Any) -> None:
+    """Write a data set as a Parquet file; sparse data become dense.
+
+    Parameters
+    ----------
+    file : binary file
+        Where to write.
+    bunch : Bunch
+        What :func:`hera_fast.bunch.make_bunch` returns.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    ValueError
+        If the name of a feature is taken by a column with labels.
+
+    Examples
+    --------
+    >>> import io
+    >>> import pyarrow.parquet
+    >>> from hera_fast.bunch import make_bunch
+    >>> from hera_fast.parquet_files import write_parquet
+    >>> file = io.BytesIO()
+    >>> write_parquet(file, make_bunch([[1.5], [0.1]], [{"cat", "dog"}, {"owl"}]))
+    >>> pyarrow.parquet.read_table(file).to_pylist()
+    [{'candidates': ['cat', 'dog'], 'x0': 1.5}, {'candidates': ['owl'], 'x0': 0.1}]
+    """
+    pa = _pyarrow("pyarrow")
+    check_feature_names(bunch.feature_names)
+    labels = pa.array(bunch.target_names.tolist())
+    matrix = bunch.candidates
+    columns = {CANDIDATES: pa.ListArray.from_arrays(matrix.indptr, labels.take(matrix.indices))}
+    if bunch.target is not None:
+        columns[TARGET] = labels.take(bunch.target)
+    data = bunch.data.toarray() if sparse.issparse(bunch.data) else bunch.data
+    columns |= dict(zip(bunch.feature_names, map(pa.array, data.T), strict=True))
+    saved = {"target_names": bunch.target_names.tolist(), "DESCR": bunch.DESCR}
+    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(saved)})
+    _pyarrow("pyarrow.parquet").write_table(table, file)
