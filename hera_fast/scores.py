@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from hera_fast.candidates import csr_candidates
 from hera_fast.inputs import check_weights
 
-__all__ = ["candidate_log_loss", "candidate_score"]
+__all__ = ["MEASURES", "candidate_lift", "candidate_log_loss", "candidate_score"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -66,16 +68,51 @@ def candidate_score(estimator: Any, X: Any, Y: Any, *, sample_weight: Any = None
     >>> candidate_score(model.fit(X, Y), [[0.0], [1.0]], [{"a", "b"}, {"c", "d"}])
     0.5
     """
-    predicted = np.asarray(estimator.predict(X))
-    if predicted.ndim != 1:
-        raise ValueError(
-            f"{type(estimator).__name__}.predict returned an array of shape {predicted.shape}, but "
-            "one label is needed for each row. Was it fitted as a multi-label classifier?"
-        )
-    candidates = _known_candidates(estimator, Y, len(predicted))
-    one_hot, _ = csr_candidates(predicted, classes=estimator.classes_)
-    is_covered = candidates.multiply(one_hot).sum(axis=1)
-    return _average(is_covered, sample_weight)
+    best = _predicted_columns(estimator, X)
+    candidates = _known_candidates(estimator, Y, len(best))
+    return _covering(best, None, candidates, _weights(sample_weight, best))
+
+
+def candidate_lift(estimator: Any, X: Any, Y: Any, *, sample_weight: Any = None) -> float:
+    """Return by how much the covering rate is above what chance would give.
+
+    A label that is among the candidates of most rows is covered most of the time, whether or not
+    it is true. So the share of rows that have the predicted label as a candidate is subtracted
+    from :func:`candidate_score`: what the same predictions would reach for rows in random order.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        With `predict` and `classes_`; a pipeline and a search are such too.
+    X : array-like or sparse matrix of shape (m, d)
+        Rows.
+    Y : array-like
+        Their candidates, as for :func:`candidate_score`.
+    sample_weight : array-like of shape (m,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    score : float
+        From -1 to 1, the more the better; 0 if the predictions are always the same label.
+
+    See Also
+    --------
+    candidate_score : The covering rate itself.
+
+    Examples
+    --------
+    >>> from hera_fast import HERAClassifier
+    >>> from hera_fast.scores import candidate_lift
+    >>> model = HERAClassifier(prediction="linear").fit([[0.0], [1.0]], [{"a"}, {"b"}])
+    >>> candidate_lift(model, [[0.0], [1.0]], [{"a"}, {"b"}])
+    0.5
+    >>> candidate_lift(model, [[0.0], [1.0]], [{"a", "b"}, {"a", "b"}])  # nothing to be known
+    0.0
+    """
+    best = _predicted_columns(estimator, X)
+    candidates = _known_candidates(estimator, Y, len(best))
+    return _lift(best, None, candidates, _weights(sample_weight, best))
 
 
 def candidate_log_loss(estimator: Any, X: Any, Y: Any, *, sample_weight: Any = None) -> float:
@@ -123,8 +160,7 @@ def candidate_log_loss(estimator: Any, X: Any, Y: Any, *, sample_weight: Any = N
         )
     probabilities = np.asarray(estimator.predict_proba(X), np.float64)
     candidates = _known_candidates(estimator, Y, len(probabilities))
-    mass = candidates.multiply(probabilities).sum(axis=1)
-    return _average(np.log(np.clip(mass, LEAST_PROBABILITY, 1)), sample_weight)
+    return _log_mass(None, probabilities, candidates, _weights(sample_weight, probabilities))
 
 
 def _known_candidates(estimator: Any, Y: Any, n_rows: int) -> Any:
@@ -136,14 +172,52 @@ def _known_candidates(estimator: Any, Y: Any, n_rows: int) -> Any:
     if candidates.nnz == 0:
         first = classes.tolist()[0]
         warnings.warn(
-            f"No candidate is one of the estimator's classes_, which begin with {first!r}. Give the "
-            "labels as they were given to fit.",
+            f"No candidate is one of the estimator's classes_, which begin with {first!r}. Give "
+            "the labels as they were given to fit.",
             stacklevel=3,
         )
     return candidates
 
 
-def _average(values: _Array, sample_weight: Any) -> float:
-    if sample_weight is not None:
-        sample_weight = check_weights(sample_weight, values)
-    return float(np.average(values, weights=sample_weight))
+def _predicted_columns(estimator: Any, X: Any) -> _Array:
+    """The place of each predicted label among the classes of the estimator."""
+    predicted = np.asarray(estimator.predict(X))
+    if predicted.ndim != 1:
+        raise ValueError(
+            f"{type(estimator).__name__}.predict returned an array of shape {predicted.shape}, but "
+            "one label is needed for each row. Was it fitted as a multi-label classifier?"
+        )
+    one_hot, _ = csr_candidates(predicted, classes=estimator.classes_)
+    columns: _Array = one_hot.indices
+    return columns
+
+
+def _weights(sample_weight: Any, rows: _Array) -> _Array | None:
+    return None if sample_weight is None else check_weights(sample_weight, rows)
+
+
+def _covering(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -> float:
+    ones = np.ones(len(best), dtype=bool)
+    one_hot = sparse.csr_array((ones, best, np.arange(len(best) + 1)), shape=candidates.shape)
+    return float(np.average(candidates.multiply(one_hot).sum(axis=1), weights=weights))
+
+
+def _lift(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -> float:
+    row_weights = np.ones(len(best)) if weights is None else weights
+    frequency = row_weights @ candidates / row_weights.sum()
+    chance = float(np.average(frequency[best], weights=weights))
+    return _covering(best, probabilities, candidates, weights) - chance
+
+
+def _log_mass(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -> float:
+    mass = candidates.multiply(probabilities).sum(axis=1)
+    return float(np.average(np.log(np.clip(mass, LEAST_PROBABILITY, 1)), weights=weights))
+
+
+#: The scores of predictions: the best column and the probabilities of each row, the candidates as
+#: CSR, and weights of the rows.
+MEASURES: dict[str, Callable[..., float]] = {
+    "candidate_lift": _lift,
+    "candidate_log_loss": _log_mass,
+    "candidate_score": _covering,
+}
