@@ -48,9 +48,9 @@ class Comparison:
         For each data set and each ``estimator`` its ``mean``, its ``sd`` (with n - 1) and
         ``n_folds``, the number of figures.
     tests : table
-        For each data set and each ``estimator`` other than the reference: ``difference``, the mean
-        of the reference minus the estimator; ``t_test`` and ``wilcoxon``, p values over folds;
-        ``outcome``, by the t-test and for the reference: win, tie or loss.
+        For each data set and each ``estimator`` that has folds in common with the reference:
+        ``difference``, the mean of the reference minus the estimator; ``t_test`` and ``wilcoxon``,
+        p values over folds; ``outcome``, by the t-test and for the reference: win, tie or loss.
     pairs : table
         For each ordered pair of an ``estimator`` and an ``other``: on how many data sets there was
         a ``win``, a ``tie`` and a ``loss`` of the former, by the t-test over folds; ``wilcoxon``,
@@ -65,6 +65,16 @@ class Comparison:
         blocks.
     critical_difference : float
         Ranks that differ by this or more differ significantly, by the Nemenyi test.
+
+    Examples
+    --------
+    >>> from hera_fast.comparison import compare
+    >>> results = {"estimator": ["a", "a", "b", "b"], "fold": [0, 1, 0, 1]}
+    >>> comparison = compare({**results, "inductive": [0.5, 0.75, 0.5, 0.5]})
+    >>> comparison.reference, comparison.summary["mean"].tolist()
+    ('a', [0.625, 0.5])
+    >>> comparison.ranks["rank"].tolist()
+    [1.25, 1.75]
     """
 
     metric: str

@@ -126,9 +126,9 @@ def cross_validate_partial(
     >>> y = ["a", "b", "a", "b", "a", "b"]
     >>> models = {"near": HERAClassifier(n_neighbors=1), "far": HERAClassifier(n_neighbors=4)}
     >>> table = cross_validate_partial(models, X, Y, y, cv=3)
-    >>> list(table["estimator"])
+    >>> table["estimator"].tolist()
     ['near', 'near', 'near', 'far', 'far', 'far']
-    >>> list(table["inductive"][:3])
+    >>> table["inductive"].tolist()[:3]
     [1.0, 1.0, 1.0]
     """
     named = _named_estimators(estimators)

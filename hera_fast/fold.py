@@ -51,7 +51,15 @@ class Problem(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Which rows are for training and which are held out."""
+    """Which rows are for training and which are held out.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    train, test : ndarray of int
+        Numbers of rows.
+    """
 
     number: int
     train: _Array

@@ -28,7 +28,7 @@ def make_table(rows: list[dict[str, Any]], names: list[str]) -> Any:
     --------
     >>> from hera_fast.tables import make_table
     >>> table = make_table([{"fold": 0, "score": 0.5}, {"fold": 1, "score": 0.75}], ["score"])
-    >>> list(table), list(table["score"])
+    >>> list(table), table["score"].tolist()
     (['score'], [0.5, 0.75])
     """
     columns = {name: np.asarray([row[name] for row in rows]) for name in names}
