@@ -206,8 +206,10 @@ def _candidates(candidates: Any, n_rows: int, names: _Array | None) -> tuple[Any
     if isinstance(candidates, np.ndarray) and candidates.ndim == 2:
         if candidates.dtype.kind not in "biuf":
             raise TypeError(f"candidates must be zeros and ones, got {candidates.dtype}")
+        # SciPy has sparse matrices of these types only.
+        native = candidates.dtype.newbyteorder("=") if candidates.dtype.kind != "f" else np.float64
         # A dense matrix with one column could be a vector of labels, a sparse one cannot.
-        candidates = sparse.csr_array(candidates)
+        candidates = sparse.csr_array(candidates.astype(native, copy=False))
     if sparse.issparse(candidates):
         _check_width(candidates, "candidates")
     matrix, classes = csr_candidates(candidates, n_samples=n_rows, classes=names)

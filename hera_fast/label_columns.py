@@ -30,7 +30,11 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def find_columns(
-    header: list[str], candidate_column: str | None, target_column: str | None, kind: str
+    header: list[str],
+    candidate_column: str | None,
+    target_column: str | None,
+    *,
+    hint: str = "",
 ) -> list[int]:
     """Where the candidates and, if there is one, the true label are among the columns.
 
@@ -40,8 +44,8 @@ def find_columns(
         The names of all columns.
     candidate_column, target_column : str or None
         Their names, or None for ``"candidates"`` and, if there is one, ``"target"``.
-    kind : str
-        What is to be said about the columns when one is missing.
+    hint : str, default=""
+        What is to be said when a column is missing.
 
     Returns
     -------
@@ -56,7 +60,7 @@ def find_columns(
     Examples
     --------
     >>> from hera_fast.label_columns import find_columns
-    >>> find_columns(["target", "x", "candidates"], None, None, "of a table")
+    >>> find_columns(["target", "x", "candidates"], None, None)
     [2, 0]
     """
     position: dict[str, int] = {}
@@ -70,14 +74,16 @@ def find_columns(
             raise ValueError(f"the header has the column {name!r} more than once")
         position[name] = column
     wanted = [CANDIDATES if candidate_column is None else candidate_column]
-    if target_column is not None or TARGET in position:
-        wanted.append(TARGET if target_column is None else target_column)
+    if target_column is not None:
+        wanted.append(target_column)
+    elif TARGET in position and TARGET not in wanted:
+        wanted.append(TARGET)
     for name in wanted:
         if name not in position:
             shown = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) + (
                 ", ..." if header[_SHOWN_COLUMNS:] else ""
             )
-            raise ValueError(f"there is no column {name!r} among the columns, {kind}: {shown}")
+            raise ValueError(f"there is no column {name!r}. The columns are {shown}{hint}")
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"the column {wanted[0]!r} cannot be both the candidates and the truth")
     if len(header) == len(wanted):

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from hera_fast.expansion import check_expansion, largest_expansion
 
-__all__ = ["sound_variables"]
+__all__ = ["check_variables"]
 
 _HEADER = 128
 _INT8, _INT32, _UINT32, _MATRIX, _COMPRESSED, _UTF8 = 1, 5, 6, 14, 15, 16
@@ -49,35 +49,35 @@ class _Header(NamedTuple):
 _NOTHING = _Element(0, memoryview(b""), True)
 
 
-def sound_variables(file: BinaryIO, wanted: Container[str]) -> list[str]:
-    """Names of the variables that are wanted, or are structs, and can be read safely.
+def check_variables(file: BinaryIO, wanted: Container[str]) -> dict[str, str | None]:
+    """Say of each variable of a file why it cannot be read, or None if it can.
 
     Parameters
     ----------
     file : binary file
         A MATLAB file of version 5 to 7.2.
     wanted : container of str
-        Names in lower case; upper and lower case do not matter.
+        Names in lower case. Other variables than these and structs are not looked at.
 
     Returns
     -------
-    names : list of str
-        The names as they are in the file.
+    reasons : dict of str or None
+        By the name of the variable as it is in the file.
 
     Raises
     ------
     ValueError
-        If the file, or one of these variables, is damaged or cannot be read.
+        If the file as a whole is damaged.
 
     Examples
     --------
     >>> import io
     >>> import scipy.io
-    >>> from hera_fast.matlab_checks import sound_variables
+    >>> from hera_fast.matlab_checks import check_variables
     >>> file = io.BytesIO()
     >>> scipy.io.savemat(file, {"Data": [[1.0]], "other": [[2.0]], "s": {"a": 3.0}})
-    >>> sound_variables(file, {"data"})
-    ['Data', 's']
+    >>> check_variables(file, {"data"})
+    {'Data': None, 'other': 'not needed', 's': None}
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -85,21 +85,22 @@ def sound_variables(file: BinaryIO, wanted: Container[str]) -> list[str]:
     order = {b"IM": "<", b"MI": ">"}.get(header[126:128], "")
     if not order or struct.unpack(order + "H", header[124:126])[0] != 0x0100:
         raise ValueError("it is no MATLAB file of version 5 or later")
-    names: list[str] = []
+    reasons: dict[str, str | None] = {}
     for kind, stored in _variables(file, size, order):
         start = stored if kind == _MATRIX else _unfolded(stored, order, _BEGINNING)
         variable = _header(_elements(memoryview(start), order), order)
-        if variable.kind != _STRUCT and variable.name.lower() not in wanted:
-            continue
-        if variable.name in names:
+        if variable.name in reasons:
             raise ValueError(f"the variable {variable.name!r} is there more than once")
-        names.append(variable.name)
+        reasons[variable.name] = None
+        if variable.kind != _STRUCT and variable.name.lower() not in wanted:
+            reasons[variable.name] = "not needed"
+            continue
         try:
             body = stored if kind == _MATRIX else _unfolded(stored, order, None)
             _check_matrix(memoryview(body), order, 0)
         except ValueError as error:
-            raise ValueError(f"the variable {variable.name!r} cannot be read: {error}") from error
-    return names
+            reasons[variable.name] = str(error)
+    return reasons
 
 
 def _variables(file: BinaryIO, size: int, order: str) -> Iterator[tuple[int, bytes]]:
@@ -190,7 +191,7 @@ def _check_matrix(body: memoryview, order: str, depth: int) -> None:
         parts = [(kind, len(data)) for kind, data, _ in elements]
         _check_numbers(header, size, parts)
     else:
-        raise ValueError("it is or has a MATLAB object or function. Save matrices instead")
+        raise ValueError("it is or has a MATLAB object or function")
     if next(elements, None) is not None:
         raise ValueError("it has more parts than its type allows")
 

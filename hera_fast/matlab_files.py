@@ -12,7 +12,7 @@ from scipy.io.matlab import MatWriteError
 
 from hera_fast.expansion import check_expansion
 from hera_fast.extras import require
-from hera_fast.matlab_checks import sound_variables
+from hera_fast.matlab_checks import check_variables
 from hera_fast.palm_layout import NAMES, Unreadable, palm_parts
 
 __all__ = ["read_matlab", "write_matlab"]
@@ -68,13 +68,17 @@ def _bytes_at(file: BinaryIO, offset: int) -> bytes:
 
 
 def _read_version_5(file: BinaryIO) -> dict[str, Any]:
-    names = sound_variables(file, NAMES)
+    reasons = check_variables(file, NAMES)
+    sound = [name for name, reason in reasons.items() if reason is None]
     file.seek(0)
     with warnings.catch_warnings():
-        # Of variables that are not wanted.
+        # About variables that are not wanted.
         warnings.simplefilter("ignore")
-        loaded = loadmat(file, variable_names=names) if names else {}
-    return {name: _plain(loaded[name]) for name in names}
+        loaded = loadmat(file, variable_names=sound) if sound else {}
+    return {
+        name: _plain(loaded[name]) if reason is None else Unreadable(reason)
+        for name, reason in reasons.items()
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -84,13 +88,13 @@ def _plain(value: Any) -> Any:
         return value
     if value.dtype.names is not None:
         if value.size != 1:
-            return Unreadable(f"an array of {value.size} structs")
+            return Unreadable(f"it is an array of {value.size} structs")
         return {name: _plain(value.flat[0][name]) for name in value.dtype.names}
     if value.dtype.kind == "U":
         return _text([str(row) for row in value.ravel()])
     if value.dtype.kind == "O":
         texts = [_plain(cell) if isinstance(cell, np.ndarray) else None for cell in value.ravel()]
-        return texts if all(type(text) is str for text in texts) else Unreadable("a cell")
+        return texts if all(type(text) is str for text in texts) else Unreadable("it is a cell")
     return value
 
 
@@ -109,34 +113,39 @@ def _hdf5_group(h5py: Any, group: Any, *, are_variables: bool) -> dict[str, Any]
     """The variables of a file or the fields of a struct, as far as they matter."""
     found: dict[str, Any] = {}
     for name in group:
+        found[name] = Unreadable("not needed")
         # Links to other files are not followed.
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             continue
-        item = group[name]
         if name.lower() in NAMES:
-            found[name] = _hdf5_value(h5py, item, name)
-        elif are_variables and isinstance(item, h5py.Group) and not name.startswith("#"):
-            found[name] = _hdf5_group(h5py, item, are_variables=False)
+            found[name] = _hdf5_value(h5py, group[name], name)
+        elif are_variables and isinstance(group[name], h5py.Group) and not name.startswith("#"):
+            found[name] = _hdf5_group(h5py, group[name], are_variables=False)
     return found
 
 
 def _hdf5_value(h5py: Any, item: Any, name: str) -> Any:
     if isinstance(item, h5py.Group):
-        return _hdf5_sparse(item, name) if "MATLAB_sparse" in item.attrs else Unreadable("a struct")
-    kind = np.bytes_(item.attrs.get("MATLAB_class", b"")).decode()
+        is_sparse = "MATLAB_sparse" in item.attrs
+        return _hdf5_sparse(item, name) if is_sparse else Unreadable("it is a struct")
+    kind = _hdf5_class(item)
     if kind == "cell":
         cells = [item.file[reference] for reference in _hdf5_array(item, name, "O").ravel()]
-        if all(np.bytes_(cell.attrs.get("MATLAB_class", b"")) == b"char" for cell in cells):
+        if all(isinstance(cell, h5py.Dataset) and _hdf5_class(cell) == "char" for cell in cells):
             return [_hdf5_value(h5py, cell, name) for cell in cells]
-        return Unreadable("a cell")
+        return Unreadable("it is a cell")
     if kind == "char":
         if "MATLAB_empty" in item.attrs:
             return ""
         codes = _hdf5_array(item, name, "u").astype("<u2")
         return _text([row.tobytes().decode("utf-16-le") for row in codes.T])
     if item.dtype.kind not in "biuf":
-        return Unreadable(f"{kind or 'an object'} of {item.dtype}")
+        return Unreadable(f"it is a {kind or 'variable'} of {item.dtype}")
     return _hdf5_array(item, name, "biuf").T
+
+
+def _hdf5_class(item: Any) -> str:
+    return np.bytes_(item.attrs.get("MATLAB_class", b"")).decode()
 
 
 def _hdf5_array(dataset: Any, name: str, kinds: str) -> _Array:

@@ -36,6 +36,10 @@ __all__ = ["read_npz", "write_npz"]
 _Array = np.ndarray[Any, Any]
 
 _SUFFIX = ".npy"
+_READ_HEADER = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 _PARTS = ("data", "indices", "indptr", "shape")
 _NAMES = {
     "data": ("data", "X"),
@@ -76,7 +80,10 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
     ['DESCR', 'candidates', 'data', 'target']
     """
     with zipfile.ZipFile(file) as archive:
-        members = {info.filename.removesuffix(_SUFFIX): info for info in archive.infolist()}
+        infos = archive.infolist()
+        members = {info.filename.removesuffix(_SUFFIX): info for info in infos}
+        if len(members) < len(infos):
+            raise ValueError("an array is there more than once")
         arrays: dict[str, Any] = {}
         read: set[str] = set()
         for field, names in _NAMES.items():
@@ -91,7 +98,9 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
         )
     text = "" if arrays["DESCR"] is None else str(arrays["DESCR"])
     rest = ", ".join(sorted(members.keys() - read))
-    arrays["DESCR"] = "\n".join(filter(None, [text, f"Not read: {rest}." if rest else ""]))
+    arrays["DESCR"] = "\n".join(
+        filter(None, [text, f"Arrays that were not read: {rest}." if rest else ""])
+    )
     return _with_columns(arrays)
 
 
@@ -119,10 +128,9 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> _
         # Headers of Python 2 need no word, and damaged ones fail all the same.
         warnings.simplefilter("ignore")
         version = np.lib.format.read_magic(member)
-        if version not in ((1, 0), (2, 0)):
+        if version not in _READ_HEADER:
             raise ValueError(f"{name} is an array of the unknown format version {version}")
-        read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
-        shape, _, dtype = read_header(member)
+        shape, _, dtype = _READ_HEADER[version](member)
         if dtype.hasobject:
             raise ValueError(
                 f"{name} holds Python objects, which only a pickle can store, and a pickle could "
@@ -142,6 +150,8 @@ def _csr(name: str, data: _Array, indices: _Array, indptr: _Array, shape: _Array
     if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
         raise ValueError(f"{name}.shape, {name}.indices and {name}.indptr must be integers, 1-d")
     try:
+        # The byte order of another machine is nothing for sparse matrices.
+        data = data.astype(data.dtype.newbyteorder("="), copy=False)
         matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
         # Compiled code trusts the indices.
         matrix.check_format(full_check=True)

@@ -34,13 +34,13 @@ NAMES = frozenset(name for names in _SYNONYMS.values() for name in names)
 
 
 class Unreadable(str):
-    """Stands for a variable that is no matrix, and says what it is.
+    """Why a variable cannot be read; stands in its place.
 
     Examples
     --------
     >>> from hera_fast.palm_layout import Unreadable
-    >>> print(Unreadable("a cell"))
-    a cell
+    >>> print(Unreadable("it is a cell"))
+    it is a cell
     """
 
 
@@ -118,13 +118,17 @@ def _fields(variables: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"several structs hold data: {', '.join(fitting)}. Keep one of them")
         if not fitting:
             missing = "data" if fields["data"] is None else "partial_target"
-            found = ", ".join(variables) or "none that could be one"
+            found = ", ".join(f"{name}{_reason(value)}" for name, value in variables.items())
             raise ValueError(
                 f"there is no variable {missing!r}, and no struct with data and partial_target. "
-                f"Variables: {found}"
+                f"The variables are: {found or 'none'}"
             )
         fields = structs[fitting[0]]
     return fields
+
+
+def _reason(value: Any) -> str:
+    return f" ({value})" if isinstance(value, Unreadable) and value != "not needed" else ""
 
 
 def _known(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,13 +146,14 @@ def _known(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def _matrix(value: Any, name: str) -> Any:
     if not (sparse.issparse(value) or isinstance(value, np.ndarray)):
-        kind = str(value) if isinstance(value, Unreadable) else "text or a struct"
-        raise ValueError(f"{name} is {kind}, but a matrix of numbers is needed")
+        reason = str(value) if isinstance(value, Unreadable) else "it is text or a struct"
+        raise ValueError(f"{name} is no matrix of numbers: {reason}")
     if value.ndim != 2 or value.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} must be a matrix of real numbers, got {value.ndim} dimensions of {value.dtype}"
         )
-    return value
+    # The byte order of another machine is nothing for sparse matrices.
+    return value.astype(value.dtype.newbyteorder("="), copy=False)
 
 
 def _by(matrix: Any) -> str:

@@ -86,9 +86,7 @@ def read_parquet(
     table = table.drop_columns([name for name in table.column_names if name in index])
     candidate_name, *target_name = (
         table.column_names[column]
-        for column in find_columns(
-            table.column_names, candidate_column, target_column, "of the table"
-        )
+        for column in find_columns(table.column_names, candidate_column, target_column)
     )
     if not table.num_rows:
         raise ValueError("there is no row in the table")

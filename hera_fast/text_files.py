@@ -86,13 +86,15 @@ def read_text(
         header = next(reader, [])
         if not header:
             raise ValueError("line 1 is empty: it must name the columns")
-        names = f"separated by {delimiter!r}"
-        label_columns = find_columns(header, candidate_column, target_column, names)
+        hint = f"; they must be separated by {delimiter!r}"
+        label_columns = find_columns(header, candidate_column, target_column, hint=hint)
         return _read_rows(reader, header, label_columns, separator)
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num}: {error}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"line {_undecodable_line(file)} is not UTF-8: {error}") from error
+        raise ValueError(
+            f"line {_undecodable_line(file)} is not UTF-8 text. Save the file as UTF-8"
+        ) from error
     finally:
         text.detach()
 
@@ -194,12 +196,15 @@ def _number(cell: str, line: int, name: str) -> float:
 
 def _undecodable_line(file: BinaryIO) -> int:
     file.seek(0)
-    for number, line in enumerate(file, start=1):
-        try:
-            line.decode()
-        except UnicodeDecodeError:
-            return number
-    raise AssertionError("every line can be decoded")
+    return next(number for number, line in enumerate(file, start=1) if not _is_utf8(line))
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def write_text(file: BinaryIO, bunch: Any, *, delimiter: str, separator: str) -> None:
