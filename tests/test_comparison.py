@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-import sys
 
 import numpy as np
 import pytest
+from absent import hide
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -216,7 +216,7 @@ def test_every_kind_of_table():
 
 def test_without_pandas(monkeypatch):
     expected = compare(make_results(KNOWN))
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    hide(monkeypatch, "pandas")
     found = compare(make_results(KNOWN))
     for name in ("summary", "tests", "pairs", "ranks"):
         table = getattr(found, name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
 from itertools import chain
 
 import joblib
 import numba
 import numpy as np
 import pytest
+from absent import hide
 from partial_models import AverageLogistic, Constant
 from problems import clusters
 from scipy import sparse
@@ -313,16 +312,7 @@ def test_without_truth(table):
 
 
 def test_without_pandas(monkeypatch, table):
-    original = builtins.__import__
-
-    def without_pandas(name, *arguments):
-        if name == "pandas":
-            raise ImportError(name)
-        return original(name, *arguments)
-
-    # None in sys.modules, the shorter way, would confuse scikit-learn.
-    monkeypatch.delitem(sys.modules, "pandas", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    hide(monkeypatch, "pandas")
     found = cross_validate_partial(MODELS, X, Y, y, cv=3)
     assert type(found) is dict
     assert all(isinstance(column, np.ndarray) for column in found.values())

@@ -127,17 +127,28 @@ def test_probabilities_pick_among_the_candidates():
 def test_labels_that_no_training_row_has():
     candidates = Y.copy()
     candidates[:60, 0] = False
-    keep = np.flatnonzero(candidates[:60].any(axis=1))
+    train = np.flatnonzero(candidates[:60].any(axis=1))
     truth = np.where(candidates[np.arange(90), y], y, candidates.argmax(axis=1))
     problem = Problem(X, candidates, truth, is_ordered=False)
-    for model in (AverageLogistic(), MODEL):
-        figures = evaluate(model, problem, FOLD._replace(train=keep))
-        lost = np.mean(truth[60:] == 0)
-        assert 0 < lost < 1
-        assert figures["inductive"] <= 1 - lost
-        # These have no probability at all.
-        assert figures["log_loss"] >= -lost * math.log(1e-15)
-        assert 0 < figures["transductive"] <= 1
+    unknown = np.mean(truth[60:] == 0)
+    assert 0 < unknown < 1
+    hera, logistic = (
+        evaluate(model, problem, FOLD._replace(train=train)) for model in (MODEL, AverageLogistic())
+    )
+    for figures in (hera, logistic):
+        assert figures["inductive"] <= 1 - unknown
+        assert figures["log_loss"] >= -unknown * math.log(1e-15)
+    # It does not even have a column for the label.
+    model = AverageLogistic().fit(X[train], candidates[train])
+    assert model.classes_.tolist() == [1, 2, 3, 4]
+    known, held_out = (
+        np.column_stack([np.zeros(len(rows)), model.predict_proba(rows)])
+        for rows in (X[train], X[60:])
+    )
+    chosen = np.maximum(held_out[np.arange(30), truth[60:]], 1e-15)
+    assert logistic["log_loss"] == pytest.approx(-np.log(chosen).mean())
+    picked = np.where(candidates[train], known, -1).argmax(axis=1)
+    assert logistic["transductive"] == np.mean(picked == truth[train])
 
 
 @pytest.mark.parametrize("wrap", ["pipeline", "nested", "search"])

@@ -125,7 +125,7 @@ def test_every_form_of_candidates(scorer):
         frame,
     ]
     for form in forms:
-        assert scorer(model, X, form) == expected
+        assert scorer(model, X, form) == pytest.approx(expected, rel=1e-12)
     truth = ANIMALS[y]
     assert scorer(model, X, truth) == scorer(model, X, np.eye(3)[y])
     assert candidate_score(model, X, truth) == model.score(X, truth)
@@ -204,7 +204,7 @@ def test_searches(scorer, candidates):
 def test_several_scorers_at_once(routing):
     scoring = {"covering": candidate_score, "log_loss": candidate_log_loss}
     with sklearn.config_context(enable_metadata_routing=routing):
-        scores = cross_validate(MODEL, X, Y, cv=3, scoring=scoring)
+        scores = cross_validate(MODEL, X, Y, cv=3, scoring=scoring, params={})
     for name, scorer in scoring.items():
         alone = cross_val_score(MODEL, X, Y, cv=3, scoring=scorer)
         np.testing.assert_array_equal(scores[f"test_{name}"], alone)

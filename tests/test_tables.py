@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
+from absent import hide
 
 from hera_fast.tables import make_table
 
@@ -21,7 +20,7 @@ def test_frame():
 
 
 def test_dict(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    hide(monkeypatch, "pandas")
     table = make_table(ROWS, ["n", "name", "mean"])
     assert list(table) == ["n", "name", "mean"]
     assert [column.dtype.kind for column in table.values()] == ["i", "U", "f"]
@@ -33,7 +32,7 @@ def test_no_rows(monkeypatch, has_pandas):
     if has_pandas:
         pytest.importorskip("pandas")
     else:
-        monkeypatch.setitem(sys.modules, "pandas", None)
+        hide(monkeypatch, "pandas")
     table = make_table([], ["n", "name"])
     assert list(table) == ["n", "name"]
     assert all(np.shape(table[name]) == (0,) for name in table)

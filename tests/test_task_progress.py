@@ -6,6 +6,7 @@ import io
 import sys
 
 import pytest
+from absent import hide
 
 from hera_fast import task_progress as module
 from hera_fast.task_progress import task_progress
@@ -86,7 +87,7 @@ def test_bar_on_a_terminal(monkeypatch):
 
 
 def test_lines_on_a_terminal_without_rich(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rich", None)
+    hide(monkeypatch, "rich")
     monkeypatch.setattr(sys, "stderr", Terminal())
     run(3)
     assert sys.stderr.getvalue().startswith("a [bold] task: 3/3 after 0 s")
