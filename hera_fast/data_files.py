@@ -288,7 +288,12 @@ def save_partial_labels(
     if isinstance(data, Bunch):
         if not (candidates is target is target_names is feature_names is None and DESCR == ""):
             raise TypeError("a Bunch holds the whole data set: pass nothing else")
-        bunch = make_bunch(**{field: data[field] for field in _FIELDS})
+        for field in ("data", "candidates"):
+            if field not in data:
+                raise ValueError(
+                    f"the Bunch has no {field!r}: pass the parts of the data set instead"
+                )
+        bunch = make_bunch(**{field: data[field] for field in _FIELDS if field in data})
     else:
         bunch = _bunch_of(data, candidates, target, target_names, feature_names, DESCR)
     _check_encodable(bunch)
