@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from itertools import chain
+from pathlib import Path
 
 import joblib
 import numba
@@ -348,6 +350,24 @@ def test_progress(capsys, dataset):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"{dataset or 'cross-validation'}: 3/3 after")
+
+
+def test_real_data():
+    folder = os.environ.get("HERA_FAST_DATA")
+    if not folder:
+        pytest.skip("HERA_FAST_DATA does not say where the data sets are")
+    path = Path(folder, "realworld", "lost.npz")
+    if not path.exists():
+        pytest.skip(f"there is no {path}")
+    with np.load(path, allow_pickle=False) as data:
+        problem = data["X"], data["Y"], data["y"]
+    models = {"HERA": HERAClassifier(), "least squares": HERAClassifier(calibration=None)}
+    found = cross_validate_partial(models, *problem, cv=5, dataset="lost")
+    for metric, least in [("inductive", 0.72), ("transductive", 0.82), ("covering", 0.8)]:
+        comparison = compare(found, metric=metric)
+        assert comparison.reference == "HERA"
+        assert comparison.summary["mean"][0] > least
+        assert list(comparison.tests["outcome"]) == ["win"]
 
 
 # Mistakes
