@@ -114,10 +114,10 @@ def _hdf5_group(h5py: Any, group: Any, *, are_variables: bool) -> dict[str, Any]
     found: dict[str, Any] = {}
     for name in group:
         found[name] = Unreadable("not needed")
-        # Links to other files are not followed.
+        # Links may lead to other files.
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            continue
-        if name.lower() in NAMES:
+            found[name] = Unreadable("it is a link")
+        elif name.lower() in NAMES:
             found[name] = _hdf5_value(h5py, group[name], name)
         elif are_variables and isinstance(group[name], h5py.Group) and not name.startswith("#"):
             found[name] = _hdf5_group(h5py, group[name], are_variables=False)
