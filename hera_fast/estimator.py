@@ -390,15 +390,10 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
-            feature_map = None if start is None else self._feature_map
-            if self.kernel == "rbf" and start is None:
-                feature_map = fit_rbf(
-                    X,
-                    gamma=self.gamma,
-                    n_components=self.n_components,
-                    random_state=options.random_state,
-                    sample_weight=sample_weight,
-                )
+            if start is None:
+                feature_map = self._fit_map(X, options, sample_weight)
+            else:
+                feature_map = self._feature_map
             features = self._make_features(map_rows(feature_map, X), sample_weight)
             solution = self._solve(features, Y, options, start)
         self.classes_ = classes
@@ -413,11 +408,26 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._multiplicity = np.ceil(np.minimum(sample_weight, _MOST_COPIES)).astype(np.int64)
         return self
 
+    def _fit_map(
+        self, X: Any, options: Options, sample_weight: _Array | None = None
+    ) -> Nystroem | None:
+        if self.kernel is None:
+            return None
+        return fit_rbf(
+            X,
+            gamma=self.gamma,
+            n_components=self.n_components,
+            random_state=options.random_state,
+            sample_weight=sample_weight,
+        )
+
     def _make_features(self, X: Any, sample_weight: _Array | None = None) -> Features:
         """Prepare rows, mapped if there is a kernel map, for the solver."""
+        return make_features(X, fit_intercept=self._centres(), sample_weight=sample_weight)
+
+    def _centres(self) -> bool:
         # The discriminant needs variances, which are about the mean.
-        centred = self.fit_intercept or _is_gaussian(self._current_meaning())
-        return make_features(X, fit_intercept=centred, sample_weight=sample_weight)
+        return self.fit_intercept or _is_gaussian(self._current_meaning())
 
     def _solve(
         self, features: Features, Y: _Array, options: Options, start: Solution | None = None

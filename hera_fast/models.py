@@ -258,16 +258,12 @@ class GaussianDiscriminant:
         is_sparse = _SPARSE * np.count_nonzero(Y) < Y.size
         self._support = _Support(Y, features.dtype) if is_sparse else None
         self._total = features.total_weight
-        moments = features.remember("gram", features.gram) / self._total
-        deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
-        # A constant feature tells nothing, whatever its scale. Neither does one whose coefficients
-        # would overflow in the precision of the features.
-        self._scale = np.where(deviations > _NEGLIGIBLE[features.dtype], deviations, 1)
-        self._moments = moments / np.outer(self._scale, self._scale)
+        self._scale, moments = features.remember("scaled moments", self._scaled_moments)
         # Less would drown in rounding errors, and the covariance would not be definite. They grow
         # with the largest eigenvalue, and with the root of how many numbers a product adds up.
         eps = float(np.finfo(features.dtype).eps)
         shrinkage = max(shrinkage, 1e-10, 4 * n_features * eps * math.sqrt(BLOCK_ROWS))
+        self._moments = moments.copy()
         self._moments.flat[:: n_features + 1] += shrinkage
         self._factor = None
         # With a tiny shrinkage, what is left of the equations would be rounding errors.
@@ -276,6 +272,16 @@ class GaussianDiscriminant:
                 ("moments with shrinkage", shrinkage), lambda: linalg.cho_factor(self._moments)
             )
         self._no_offset = np.zeros(n_labels)
+
+    def _scaled_moments(self) -> tuple[_Array, _Array]:
+        """The deviation of each feature, and the moments of the features divided by it."""
+        features = self._features
+        moments = features.remember("gram", features.gram) / self._total
+        deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
+        # A constant feature tells nothing, whatever its scale. Neither does one whose coefficients
+        # would overflow in the precision of the features.
+        scale = np.where(deviations > _NEGLIGIBLE[features.dtype], deviations, 1)
+        return scale, moments / np.outer(scale, scale)
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit the Gaussians, write the probabilities of the labels to `Z`."""
@@ -301,7 +307,7 @@ class GaussianDiscriminant:
             solution = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
         else:
             # A does not change; by the formula of Woodbury only q equations are left.
-            part = linalg.cho_solve(self._factor, means)
+            part = linalg.cho_solve(self._factor, means, check_finite=False)
             rest = np.eye(len(shares)) - (means.T @ part) * shares
             solution = linalg.solve(rest, part.T, overwrite_a=True).T
         return np.ascontiguousarray(solution)

@@ -154,6 +154,7 @@ class Solution:
     penalty: float
     split_penalty: float
     history: dict[str, _Array]
+    interrupted: bool = False
 
 
 class Recorder:
@@ -167,6 +168,7 @@ class Recorder:
         self._figures: list[dict[str, float]] = []
         self._start = time.perf_counter()
         self._stopped = False
+        self.was_interrupted = False
 
     @property
     def goes_on(self) -> bool:
@@ -224,7 +226,7 @@ class Recorder:
 
     def interrupted(self) -> None:
         """Say that the user ended the run."""
-        self._stopped = True
+        self._stopped = self.was_interrupted = True
         warnings.warn(
             f"HERA was interrupted after {len(self._figures)} of at most {self._options.max_iter} "
             "iterations. The estimator is fitted with what was reached; with warm_start=True, "

@@ -197,9 +197,13 @@ def _weights(sample_weight: Any, rows: _Array) -> _Array | None:
 
 
 def _covering(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -> float:
-    ones = np.ones(len(best), dtype=bool)
-    one_hot = sparse.csr_array((ones, best, np.arange(len(best) + 1)), shape=candidates.shape)
-    return float(np.average(candidates.multiply(one_hot).sum(axis=1), weights=weights))
+    if sparse.issparse(candidates):
+        ones, starts = np.ones(len(best), dtype=bool), np.arange(len(best) + 1)
+        one_hot = sparse.csr_array((ones, best, starts), shape=candidates.shape)
+        is_covered = candidates.multiply(one_hot).sum(axis=1)
+    else:
+        is_covered = candidates[np.arange(len(best)), best]
+    return float(np.average(is_covered, weights=weights))
 
 
 def _lift(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -> float:
@@ -210,12 +214,15 @@ def _lift(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -
 
 
 def _log_mass(best: Any, probabilities: Any, candidates: Any, weights: Any = None) -> float:
-    mass = candidates.multiply(probabilities).sum(axis=1)
+    if sparse.issparse(candidates):
+        mass = candidates.multiply(probabilities).sum(axis=1)
+    else:
+        mass = np.einsum("ij,ij->i", candidates, probabilities)
     return float(np.average(np.log(np.clip(mass, LEAST_PROBABILITY, 1)), weights=weights))
 
 
-#: The scores of predictions: the best column and the probabilities of each row, the candidates as
-#: CSR, and weights of the rows.
+#: The scores of predictions: from the best column and the probabilities of each row, the candidates
+#: as a bool matrix, dense or CSR, and weights of the rows.
 MEASURES: dict[str, Callable[..., float]] = {
     "candidate_lift": _lift,
     "candidate_log_loss": _log_mass,

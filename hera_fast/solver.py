@@ -89,6 +89,7 @@ def solve(
         penalty=noise.penalty,
         split_penalty=0.0,
         history=recorder.history(),
+        interrupted=recorder.was_interrupted,
     )
 
 
