@@ -185,8 +185,8 @@ def candidates_of_cells(
     bad = next((cell for cell, labels in zip(place, sets, strict=True) if "" in labels), None)
     if bad is not None:
         row = list(cells).index(bad)
-        what = "no candidates" if not bad.strip() else f"an empty label in {bad!r}"
-        raise ValueError(f"{where(row)}: there is {what}. Name at least one label, or drop the row")
+        what = f"is an empty label in {bad!r}" if bad.strip() else "are no candidates"
+        raise ValueError(f"{where(row)}: there {what}. Name at least one label, or drop the row")
     labels = sorted_labels(label for each in sets for label in each)
     column = {label: number for number, label in enumerate(labels)}
     indices = [number for each in sets for number in sorted(column[label] for label in each)]

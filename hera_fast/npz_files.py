@@ -149,6 +149,8 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> _
 def _csr(name: str, data: _Array, indices: _Array, indptr: _Array, shape: _Array) -> Any:
     if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
         raise ValueError(f"{name}.shape, {name}.indices and {name}.indptr must be integers, 1-d")
+    if data.dtype.kind not in "biuf":
+        raise ValueError(f"{name}.data must be real numbers, got {data.dtype}")
     try:
         # The byte order of another machine is nothing for sparse matrices.
         data = data.astype(data.dtype.newbyteorder("="), copy=False)

@@ -143,8 +143,8 @@ def _candidates(
     lengths = lists.value_lengths().fill_null(0).to_numpy()
     if not lengths.all():
         raise ValueError(
-            f"{where(int(np.argmin(lengths)))}: there is no candidate. Name at least one label, or "
-            "drop the row"
+            f"{where(int(np.argmin(lengths)))}: there are no candidates. Name at least one label, "
+            "or drop the row"
         )
     encoded = lists.flatten().dictionary_encode()
     rows = np.repeat(np.arange(len(lengths)), lengths)

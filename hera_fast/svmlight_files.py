@@ -62,7 +62,7 @@ def read_svmlight(file: BinaryIO) -> dict[str, Any]:
         _refuse_first_wrong_line(file)
         raise ValueError(f"it is no svmlight file ({error})") from error
     if not data.nnz:
-        raise ValueError("no line has a feature that is not zero")
+        raise ValueError("no line has a feature")
     names, columns = np.unique(flat.astype(np.int64), return_inverse=True)
     indptr = np.cumsum([0, *map(len, labels)])
     candidates = sparse.csr_array(
