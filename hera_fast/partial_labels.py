@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 
 from hera_fast.candidates import csr_candidates
+from hera_fast.kernels._launch import blas_threads
 
 __all__ = ["draw_subsets", "make_partial_labels", "mark_candidates"]
 
@@ -130,7 +131,8 @@ def make_partial_labels(
         rows = np.sort(random.choice(n, round(n * float(p)), replace=False))
         if noise == "instance":
             check_consistent_length(X, truth)
-            false = _draw_confusable(X, truth, labels, rows, r, estimator, random)
+            with blas_threads(1):  # the same bits on any number of threads
+                false = _draw_confusable(X, truth, labels, rows, r, estimator, random)
         else:
             others = draw_subsets(len(rows), q - 1, r, random)
             false = others + (others >= truth[rows, np.newaxis])

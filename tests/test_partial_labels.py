@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hera_fast import partial_labels
 from hera_fast.partial_labels import draw_subsets, make_partial_labels, mark_candidates
+from hera_fast.threads import threads
 
 UNLIKELY = 1e-3  # seeds are fixed, so a test that passes goes on passing
 N = 20_000
@@ -365,6 +366,14 @@ def test_blocks_make_no_difference(monkeypatch):
     expected = make_partial_labels(y, **options)
     monkeypatch.setattr(partial_labels, "_BLOCK_ENTRIES", 22)
     np.testing.assert_array_equal(make_partial_labels(y, **options), expected)
+
+
+def test_threads_make_no_difference():
+    X, y = load_iris(return_X_y=True)
+    options = {"p": 1, "r": 1, "noise": "instance", "X": X, "random_state": 0}
+    expected = make_partial_labels(y, **options)
+    with threads(1):
+        np.testing.assert_array_equal(make_partial_labels(y, **options), expected)
 
 
 def test_posteriors_that_make_no_sense():
