@@ -130,11 +130,8 @@ def _candidates(
     column = _plain(column)
     if types.is_string(column.type) or types.is_large_string(column.type):
         return candidates_of_cells(column.fill_null("").to_pylist(), separator, where)
-    if not (
-        types.is_list(column.type)
-        or types.is_large_list(column.type)
-        or types.is_fixed_size_list(column.type)
-    ):
+    is_list = types.is_list, types.is_large_list, types.is_fixed_size_list
+    if not any(is_kind(column.type) for is_kind in is_list):
         raise ValueError(
             f"{where(0)}: the candidates must be lists of strings or integers, or strings such as "
             f"'cat{separator}dog', but the column is of type {column.type}"
@@ -146,16 +143,16 @@ def _candidates(
             f"{where(int(np.argmin(lengths)))}: there are no candidates. Name at least one label, "
             "or drop the row"
         )
-    encoded = lists.flatten().dictionary_encode()
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    if encoded.null_count:
-        row = rows[int(np.argmax(encoded.is_null().to_numpy(zero_copy_only=False)))]
-        raise ValueError(f"{where(row)}: a candidate is missing")
-    found = encoded.dictionary.to_pylist()
-    if not all(isinstance(label, str) for label in found) and not types.is_integer(
-        encoded.type.value_type
-    ):
+    values = _plain(lists.flatten())
+    is_label = types.is_string, types.is_large_string, types.is_integer
+    if not any(is_kind(values.type) for is_kind in is_label):
         raise ValueError(f"{where(0)}: labels must be strings or integers, not {column.type}")
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    if values.null_count:
+        row = rows[int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))]
+        raise ValueError(f"{where(row)}: a candidate is missing")
+    encoded = values.dictionary_encode()
+    found = encoded.dictionary.to_pylist()
     labels = _ordered(found, order)
     place = {label: number for number, label in enumerate(labels)}
     numbers = np.array([place[label] for label in found])[encoded.indices.to_numpy()]
@@ -173,18 +170,14 @@ def _ordered(found: list[Any], order: list[Any] | None) -> list[Any]:
 
 def _numbers(table: Any) -> _Array:
     pa = _pyarrow("pyarrow")
+    types = pa.types
+    is_number = types.is_floating, types.is_integer, types.is_boolean, types.is_decimal
     single = all(column.type == pa.float32() for column in table.columns)
     data = np.empty(table.shape, np.float32 if single else np.float64)
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        kind = column.type
-        if not (
-            pa.types.is_floating(kind)
-            or pa.types.is_integer(kind)
-            or pa.types.is_boolean(kind)
-            or pa.types.is_decimal(kind)
-        ):
+        if not any(is_kind(column.type) for is_kind in is_number):
             raise ValueError(
-                f"column {name!r} holds {kind}, but features are numbers. Leave it out if it is no "
+                f"column {name!r} holds {column.type}, but features are numbers. Leave it out if it is no "
                 "feature"
             )
         data[:, number] = column.cast(pa.float64(), safe=False).to_numpy()
