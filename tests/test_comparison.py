@@ -292,12 +292,15 @@ def test_rounding_errors_are_no_difference():
     found = compare(make_results({"": {"a": a, "b": b}}))
     (row,) = rows_of(found.tests).values()
     assert row == {"difference": 0, "t_test": 1, "wilcoxon": 1, "outcome": "tie"}
+    assert list(found.ranks["rank"]) == [1.5, 1.5]
     # The same figures in another order: their sums differ in the last bit.
     orders = {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.2, 0.1]}
     assert sum(orders["a"]) != sum(orders["b"])
     found = compare(make_results({"one": orders, "two": orders}))
     assert list(found.ranks["rank"]) == [1.5, 1.5]
     assert list(found.tests["difference"]) == [0, 0]
+    turned = {f"set {d}": {"b": [0.3 - d / 10], "a": [0.1 + d / 10]} for d in range(3)}
+    assert compare(make_results(turned)).reference == "b"  # the first of equal ones
     # One amount, computed in different ways.
     steps = compare(make_results({"": {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.0, 0.1, 0.2, 0.3]}}))
     assert list(steps.tests["wilcoxon"]) == [0.125]
