@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numba
@@ -40,12 +41,15 @@ from hera_fast.scores import MEASURES
 from hera_fast.task_progress import task_progress
 from hera_fast.threads import threads
 
-__all__ = ["DEFAULT_GRID", "HERAClassifierCV", "grid_scores"]
+__all__ = ["DEFAULT_GRID", "HERAClassifierCV", "Judge", "grid_scores"]
 
 _Array = np.ndarray[Any, Any]
 
 # Runs, one after the other, each for the models that differ in how they predict only.
 _Path = list[list[HERAClassifier]]
+
+#: Scores predictions, see :func:`grid_scores`.
+Judge = Callable[[_Array, _Array, _Array], float]
 
 #: What :class:`HERAClassifierCV` tries unless told otherwise.
 DEFAULT_GRID: list[dict[str, list[Any]]] = [
@@ -83,7 +87,7 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     estimator : HERAClassifier or None, default=None
         Has the other parameters. None stands for the defaults.
     cv : int, splitter or iterable, default=5
-        Number of folds, shuffled; or how to split, as in scikit-learn.
+        Number of folds, shuffled; or how to split, as in scikit-learn, without looking at labels.
     scoring : {"candidate_lift", "candidate_score", "candidate_log_loss"}, \
             default="candidate_lift"
         How predictions for the held-out rows are judged, see
@@ -191,13 +195,18 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         points = list(ParameterGrid(DEFAULT_GRID if self.param_grid is None else self.param_grid))
         rows = model._validated(X, reset=True)
         Y, _ = check_candidates(y, n_samples=rows.shape[0])
+        if not points:
+            raise ValueError("param_grid has no combinations: None stands for the usual ones")
         cv = self.cv
-        if isinstance(cv, int):
-            cv = KFold(cv, shuffle=True, random_state=random.randint(2**31 - 1))
+        if cv is None or isinstance(cv, Integral):
+            cv = KFold(cv or 5, shuffle=True, random_state=random.randint(2**31 - 1))
         folds = list(check_cv(cv).split(rows))
-        scores = grid_scores(
-            model, points, rows, Y, folds, scoring=self.scoring, verbose=self.verbose
-        )
+        measure = MEASURES[self.scoring]
+
+        def judge(best: _Array, probabilities: _Array, held_out: _Array) -> float:
+            return measure(best, probabilities, Y[held_out])
+
+        scores = grid_scores(model, points, rows, Y, folds, [judge], verbose=self.verbose)[0]
         self.cv_results_ = _results(points, scores)
         self.best_index_ = int(self.cv_results_["mean_test_score"].argmax())
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -238,9 +247,8 @@ def grid_scores(
     X: Any,
     Y: _Array,
     folds: list[tuple[_Array, _Array]],
+    judges: Sequence[Judge],
     *,
-    scoring: str,
-    judged_by: _Array | None = None,
     verbose: int = 0,
 ) -> _Array:
     """Score combinations of parameters on folds.
@@ -257,18 +265,15 @@ def grid_scores(
         Their candidates.
     folds : list of pairs of ndarray
         Indices of the training rows and of the held-out rows.
-    scoring : str
-        One of :data:`hera_fast.scores.MEASURES`.
-    judged_by : ndarray of shape (n, q), bool, optional
-        What held-out predictions are compared with, if it is not `Y`. With the true labels alone
-        "candidate_score" is the accuracy: what choosing by the truth would use.
+    judges : list of callable
+        ``judge(best, probabilities, held_out)`` gives a score to predictions for held-out rows:
+        the columns of the best labels, the probabilities of all labels, the indices of the rows.
     verbose : int, default=0
         Show how many of the folds are done.
 
     Returns
     -------
-    scores : ndarray of shape (number of combinations, number of folds)
-        The more the better.
+    scores : ndarray of shape (number of judges, number of combinations, number of folds)
 
     Examples
     --------
@@ -279,16 +284,16 @@ def grid_scores(
     >>> Y = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1]], dtype=bool)
     >>> points = [{"shrinkage": 0.1}, {"shrinkage": 1.0}]
     >>> folds = [(np.array([0, 1, 2, 3]), np.array([4, 5])), (np.arange(2, 6), np.arange(2))]
-    >>> grid_scores(HERAClassifier(), points, X, Y, folds, scoring="candidate_score").tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
+    >>> def accuracy(best, probabilities, held_out):
+    ...     return np.mean(best == held_out % 2)
+    >>> grid_scores(HERAClassifier(), points, X, Y, folds, [accuracy]).tolist()
+    [[[1.0, 1.0], [1.0, 1.0]]]
     """
     models = [clone(estimator).set_params(verbose=0, callback=None, **point) for point in points]
     for model in models:
         model._validate_params()
         model._options()
-    measure = MEASURES[scoring]
-    judged_by = Y if judged_by is None else judged_by
-    scores = np.empty((len(points), len(folds)))
+    scores = np.empty((len(judges), len(points), len(folds)))
     with (
         threads(estimator.n_threads),
         # As in the estimator: no bit depends on the number of threads.
@@ -300,13 +305,14 @@ def grid_scores(
         groups = [(group, _map_rows(group[0][0][0], X)) for group in _groups(models)]
         place_of = {id(model): place for place, model in enumerate(models)}
 
-        def judge(number: int, _: int) -> None:
+        def score_fold(number: int, _: int) -> None:
             train, test = folds[number]
             fold = _Fold(X, Y, train, test)
             for group, rows in groups:
                 for model, best, probabilities in fold.predictions(group, rows):
-                    score = measure(best, probabilities, judged_by[test])
-                    scores[place_of[id(model)], number] = score
+                    scores[:, place_of[id(model)], number] = [
+                        judge(best, probabilities, test) for judge in judges
+                    ]
             advance()
 
         ranges = [(number, number + 1) for number in range(len(folds))]
@@ -314,7 +320,7 @@ def grid_scores(
         is_small = X.shape[0] * max(X.shape[1], Y.shape[1]) < _SMALL
         n_parallel = numba.get_num_threads() if is_small else 1
         with threads(1 if is_small else None):
-            run_ranges(judge, ranges, n_parallel)
+            run_ranges(score_fold, ranges, n_parallel)
     return scores
 
 
