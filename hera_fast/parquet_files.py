@@ -131,12 +131,18 @@ def _candidates(
     if types.is_string(column.type) or types.is_large_string(column.type):
         return candidates_of_cells(column.fill_null("").to_pylist(), separator, where)
     is_list = types.is_list, types.is_large_list, types.is_fixed_size_list
-    if not any(is_kind(column.type) for is_kind in is_list):
-        raise ValueError(
-            f"{where(0)}: the candidates must be lists of strings or integers, or strings such as "
-            f"'cat{separator}dog', but the column is of type {column.type}"
-        )
-    lists = column.combine_chunks()
+    if any(is_kind(column.type) for is_kind in is_list):
+        return _candidates_of_lists(column.combine_chunks(), order, where)
+    raise ValueError(
+        f"{where(0)}: the candidates must be lists of strings or integers, or strings such as "
+        f"'cat{separator}dog', but the column is of type {column.type}"
+    )
+
+
+def _candidates_of_lists(
+    lists: Any, order: list[Any] | None, where: Callable[[int], str]
+) -> tuple[Any, list[Any]]:
+    types = _pyarrow("pyarrow").types
     lengths = lists.value_lengths().fill_null(0).to_numpy()
     if not lengths.all():
         raise ValueError(
@@ -146,7 +152,7 @@ def _candidates(
     values = _plain(lists.flatten())
     is_label = types.is_string, types.is_large_string, types.is_integer
     if not any(is_kind(values.type) for is_kind in is_label):
-        raise ValueError(f"{where(0)}: labels must be strings or integers, not {column.type}")
+        raise ValueError(f"{where(0)}: labels must be strings or integers, not {lists.type}")
     rows = np.repeat(np.arange(len(lengths)), lengths)
     if values.null_count:
         row = rows[int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))]
@@ -177,8 +183,8 @@ def _numbers(table: Any) -> _Array:
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if not any(is_kind(column.type) for is_kind in is_number):
             raise ValueError(
-                f"column {name!r} holds {column.type}, but features are numbers. Leave it out if it is no "
-                "feature"
+                f"column {name!r} holds {column.type}, but features are numbers. Leave it out if "
+                "it is no feature"
             )
         data[:, number] = column.cast(pa.float64(), safe=False).to_numpy()
     return data
