@@ -76,26 +76,34 @@ def _read_version_5(file: BinaryIO) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         loaded = loadmat(file, variable_names=sound) if sound else {}
     return {
-        name: _plain(loaded[name]) if reason is None else Unreadable(reason)
+        name: _plain(loaded[name], name) if reason is None else Unreadable(reason)
         for name, reason in reasons.items()
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, name: str) -> Any:
     """What `palm_layout` knows for what SciPy returns."""
     if sparse.issparse(value):
-        value.check_format(full_check=True)
-        return value
+        return _sound(value, name)
     if value.dtype.names is not None:
         if value.size != 1:
             return Unreadable(f"it is an array of {value.size} structs")
-        return {name: _plain(value.flat[0][name]) for name in value.dtype.names}
+        return {field: _plain(value.flat[0][field], field) for field in value.dtype.names}
     if value.dtype.kind == "U":
         return _text([str(row) for row in value.ravel()])
     if value.dtype.kind == "O":
-        texts = [_plain(cell) if isinstance(cell, np.ndarray) else None for cell in value.ravel()]
-        return texts if all(type(text) is str for text in texts) else Unreadable("it is a cell")
+        cells = [_plain(cell, name) for cell in value.ravel()]
+        return cells if all(type(cell) is str for cell in cells) else Unreadable("it is a cell")
     return value
+
+
+def _sound(matrix: Any, name: str) -> Any:
+    """A sparse matrix whose indices, which compiled code trusts, are in range."""
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} is damaged: {error}") from error
+    return matrix
 
 
 def _text(rows: list[str]) -> str | list[str]:
@@ -164,9 +172,11 @@ def _hdf5_sparse(group: Any, name: str) -> Any:
     rows = _hdf5_array(group["ir"], name, "iu") if "ir" in group else np.empty(0, np.int64)
     values = _hdf5_array(group["data"], name, "biuf") if "data" in group else np.empty(0)
     parts = values, rows.astype(np.int64), starts.astype(np.int64)
-    matrix = sparse.csc_array(parts, shape=(n_rows, len(starts) - 1))
-    matrix.check_format(full_check=True)
-    return matrix
+    try:
+        matrix = sparse.csc_array(parts, shape=(n_rows, len(starts) - 1))
+    except ValueError as error:
+        raise ValueError(f"{name} is damaged: {error}") from error
+    return _sound(matrix, name)
 
 
 def write_matlab(file: BinaryIO, bunch: Any) -> None:
