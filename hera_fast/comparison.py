@@ -219,7 +219,7 @@ def compare(
     if reference not in names:
         raise ValueError(f"the reference {reference!r} is none of the estimators {names}")
 
-    duels = _fight(figures.values, sign, alpha)
+    duels = _all_duels(figures.values, sign, alpha)
     by_dataset = ["dataset"] if "dataset" in _columns(results) else []
     return Comparison(
         metric=metric,
@@ -313,7 +313,7 @@ def _best(blocks: _Array, ranked: _Array) -> int:
     return int(ranked[np.round(blocks.mean(axis=0), _DECIMALS).argmax()])
 
 
-def _fight(values: _Array, sign: int, alpha: float) -> _Duels:
+def _all_duels(values: _Array, sign: int, alpha: float) -> _Duels:
     by_fold = np.round(values[:, :, :, None] - values[:, :, None, :], _DECIMALS)
     difference, _, _ = _moments(by_fold)
     p = t_tests(np.moveaxis(by_fold, 1, 0))

@@ -74,8 +74,8 @@ def cross_validate_partial(
         The name of the data set, for the table's first column.
     n_jobs : int, default=None
         Number of processes, as in joblib; None is one, -1 one for each processor. They share the
-        threads that kernels and BLAS may use now. The table does not depend on it, but for the
-        seconds.
+        threads that kernels and BLAS may use now, so estimators that keep all threads busy, such
+        as HERA, gain little. The table does not depend on it, but for the seconds.
     random_state : int, RandomState instance or None, default=0
         Shuffles the folds.
     verbose : int, default=0
