@@ -97,7 +97,7 @@ def make_bunch(
         f"{matrix.nnz / n:.2f} candidates per row, truth {'unknown' if truth is None else 'known'}."
     )
     # The summary of a data set that was put together before is replaced.
-    text = re.sub(rf"\A{_TITLE}.*\n*", "", DESCR)
+    text = re.sub(rf"\A{_TITLE}.*", "", DESCR).strip()
     return Bunch(
         data=features,
         candidates=matrix,

@@ -200,8 +200,9 @@ def _n_fields(elements: Iterator[_Element], order: str) -> int:
     kind, data, _ = next(elements, _NOTHING)
     width = struct.unpack(order + "i", data)[0] if kind == _INT32 and len(data) == 4 else 0
     kind, names, _ = next(elements, _NOTHING)
-    if width <= 0 or kind != _INT8 or len(names) % width:
-        raise ValueError("the names of its fields are damaged")
+    # Without fields SciPy would make an array of any shape.
+    if width <= 0 or kind != _INT8 or len(names) % width or not len(names):
+        raise ValueError("its fields have no names")
     return len(names) // width
 
 

@@ -447,6 +447,11 @@ MALFORMED = [
         "partial_target is damaged: .*ind",
     ),
     Malformed(
+        "indices short 7.3.mat",
+        lambda: hdf5_sparse("ir", np.zeros(3, "u8")),
+        "partial_target is damaged",
+    ),
+    Malformed(
         "starts 7.3.mat",
         lambda: hdf5_sparse("jc", np.array([0, 5, 3, 6, 7, 9], "u8")),
         "partial_target is damaged: .*ind",

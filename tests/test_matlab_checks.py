@@ -121,10 +121,20 @@ def test_what_is_not_wanted_is_not_looked_at():
         (matrix(1, shape=(10**9, 10**9)), "a part is missing"),
         (matrix(1, matrix(6, ONE), matrix(6, ONE)), "it has more parts than its type allows"),
         (matrix(1, matrix(6, element(8, bytes(8)))), "it does not consist of numbers"),
-        (matrix(2, element(5, bytes(4)), element(1, b"ab")), "names of its fields are damaged"),
-        (matrix(2, element(5, struct.pack("<i", -1)), element(1, b"ab")), "names of its fields"),
-        (matrix(2, element(5, struct.pack("<i", 3)), element(1, b"ab")), "names of its fields"),
-        (matrix(2, element(5, struct.pack("<q", 2)), element(1, b"ab")), "names of its fields"),
+        (matrix(2, element(5, bytes(4)), element(1, b"ab")), "its fields have no names"),
+        (
+            matrix(2, element(5, struct.pack("<i", -1)), element(1, b"ab")),
+            "its fields have no names",
+        ),
+        (
+            matrix(2, element(5, struct.pack("<i", 3)), element(1, b"ab")),
+            "its fields have no names",
+        ),
+        (
+            matrix(2, element(5, struct.pack("<q", 2)), element(1, b"ab")),
+            "its fields have no names",
+        ),
+        (matrix(2, element(5, struct.pack("<i", 2)), element(1, b"")), "its fields have no names"),
         (matrix(2, FIELDS, matrix(6, ONE)), "a part is missing"),
         (matrix(3, element(1, b"a"), FIELDS), "MATLAB object or function"),
         (matrix(16, matrix(6, ONE)), "MATLAB object or function"),
@@ -224,6 +234,16 @@ def test_depth(depth):
 def test_other_files(header):
     with pytest.raises(ValueError, match="no MATLAB file of version 5 or later"):
         check_variables(io.BytesIO(header), {"data"})
+
+
+def test_empty_matrices_without_a_type():
+    """MATLAB writes them for cells and fields that were never set."""
+    nothing = element(14, b"")
+    variables = (
+        matrix(1, nothing, matrix(6, ONE), shape=(1, 2)),
+        matrix(2, FIELDS, nothing, nothing, name=b"s"),
+    )
+    assert check_variables(file_of(*variables), {"data"}) == {"data": None, "s": None}
 
 
 def test_dimensions_as_unsigned_numbers_and_names_as_utf8():

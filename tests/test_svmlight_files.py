@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from strategies import candidate_matrices, seeds
 
+from hera_fast import svmlight_files
 from hera_fast.bunch import make_bunch
 from hera_fast.data_files import load_partial_labels
 from hera_fast.svmlight_files import read_svmlight
@@ -83,6 +84,8 @@ def test_what_scikit_learn_writes(n, d, q, zero_based, draw):
         ("1 a:2", "'a:2' is not of the form index:value"),
         ("1 2:", "'2:' is not of the form index:value"),
         ("1 -2:3", "'-2:3' is not of the form index:value"),
+        ("1 qid:3 2:x", "the value of '2:x' is not a finite number"),
+        ("1 qid 2:3", "'qid' is not of the form index:value"),
         ("1 2:x", "the value of '2:x' is not a finite number"),
         ("1 2:1:3", "the value of '2:1:3' is not a finite number"),
         ("1 2:inf", "the value of '2:inf' is not a finite number"),
@@ -102,6 +105,15 @@ def test_wrong_lines(line, reason):
 def test_nothing_in_it(text):
     with pytest.raises(ValueError, match="no line has a feature"):
         read(text)
+
+
+def test_faults_that_only_the_parser_sees(monkeypatch):
+    def fail(*arguments, **options):
+        raise OverflowError("too much")
+
+    monkeypatch.setattr(svmlight_files, "load_svmlight_file", fail)
+    with pytest.raises(ValueError, match=r"it is no svmlight file \(too much\)"):
+        read("1 1:5\n")
 
 
 def test_a_single_feature_far_to_the_right_takes_no_memory():
