@@ -95,7 +95,8 @@ def cross_validate_partial(
         - ``log_loss``: minus the mean logarithm of the true labels' probabilities, those below
           1e-15 counting as 1e-15; NaN without `predict_proba`;
         - ``covering``: share of predictions that are candidates of their held-out row, see
-          :func:`hera_fast.scores.candidate_score`;
+          :func:`hera_fast.scores.candidate_score`; ``lift``: by how much that is above chance,
+          see :func:`hera_fast.scores.candidate_lift`;
         - ``mae3``, ``mae5``, if `ordered`: share of predictions that are at most 3 or 5 labels
           off. The literature calls these shares MAE3 and MAE5;
         - ``fit_seconds``, with the scaler, and ``predict_seconds`` of the held-out rows. They
@@ -163,7 +164,7 @@ def _column_names(problem: Problem, dataset: str | None) -> list[str]:
         names = ["dataset", *names]
     if problem.truth is not None:
         names += ["inductive", "transductive", "macro_f1", "log_loss"]
-    names += ["covering"]
+    names += ["covering", "lift"]
     if problem.truth is not None and problem.is_ordered:
         names += ["mae3", "mae5"]
     return [*names, "fit_seconds", "predict_seconds", "n_iter", "n_warnings"]

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from hera_fast.candidates import csr_candidates
-from hera_fast.scores import LEAST_PROBABILITY
+from hera_fast.scores import LEAST_PROBABILITY, MEASURES
 from hera_fast.threads import threads
 
 __all__ = ["Fold", "Problem", "evaluate_fold"]
@@ -132,7 +132,8 @@ def _measure(model: Any, problem: Problem, fold: Fold) -> dict[str, Any]:
     figures = {
         "n_train": len(fold.train),
         "n_test": len(fold.test),
-        "covering": float(problem.candidates[fold.test, predicted].mean()),
+        "covering": MEASURES["candidate_score"](predicted, None, problem.candidates[fold.test]),
+        "lift": MEASURES["candidate_lift"](predicted, None, problem.candidates[fold.test]),
         "fit_seconds": fitted_at - start,
         "predict_seconds": predicted_at - fitted_at,
         "n_iter": _n_iter(model),

@@ -22,7 +22,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from hera_fast import HERAClassifier
 from hera_fast.comparison import compare
 from hera_fast.evaluation import cross_validate_partial
-from hera_fast.scores import candidate_score
+from hera_fast.scores import candidate_lift, candidate_score
 
 X, Y, y = clusters(90, 4, 5, noise=0.5, spread=2.0)
 NAMES = np.array(["ant", "bee", "cow", "dog", "eel"])
@@ -34,7 +34,7 @@ MODELS = {
 SECONDS = ["fit_seconds", "predict_seconds"]
 COLUMNS = [
     *("estimator", "fold", "n_train", "n_test"),
-    *("inductive", "transductive", "macro_f1", "log_loss", "covering"),
+    *("inductive", "transductive", "macro_f1", "log_loss", "covering", "lift"),
     *(*SECONDS, "n_iter", "n_warnings"),
 ]
 
@@ -84,6 +84,7 @@ def test_figures_are_those_of_a_loop(table):
         assert table["inductive"][fold] == model.score(X[test], y[test])
         assert table["transductive"][fold] == np.mean(model[-1].transduction_ == y[train])
         assert table["covering"][fold] == candidate_score(model, X[test], Y[test])
+        assert table["lift"][fold] == pytest.approx(candidate_lift(model, X[test], Y[test]))
 
 
 def test_any_number_of_jobs(table):
@@ -177,7 +178,7 @@ def test_other_truth_changes_only_what_is_measured(table):
     other = np.where(Y[:, ::-1].sum(axis=1) > 1, 4 - Y[:, ::-1].argmax(axis=1), y)
     assert (other != y).any()
     found = cross_validate_partial(MODELS, X, Y, other, cv=3)
-    for name in ("covering", "n_iter", "n_warnings"):
+    for name in ("covering", "lift", "n_iter", "n_warnings"):
         np.testing.assert_array_equal(found[name], table[name])
     assert list(found["inductive"]) != list(table["inductive"])
 
@@ -192,7 +193,7 @@ def test_held_out_candidates_change_only_the_covering_rate():
     )
     assert list(second["covering"]) == [1, 1, 1]
     for name in COLUMNS:
-        if name not in ("covering", *SECONDS):
+        if name not in ("covering", "lift", *SECONDS):
             np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
@@ -301,14 +302,14 @@ def test_pipelines_and_searches(table):
 
 def test_ordered_labels():
     found = cross_validate_partial(Constant(4), X, Y, y, cv=3, ordered=True)
-    assert list(found) == [*COLUMNS[:9], "mae3", "mae5", *COLUMNS[9:]]
+    assert list(found) == [*COLUMNS[:10], "mae3", "mae5", *COLUMNS[10:]]
     assert found["mae3"].mean() == pytest.approx(np.mean(y >= 1))
     assert list(found["mae5"]) == [1, 1, 1]
 
 
 def test_without_truth(table):
     found = cross_validate_partial(MODELS, X, Y, cv=3, ordered=True)
-    assert list(found) == [*COLUMNS[:4], "covering", *COLUMNS[9:]]
+    assert list(found) == [*COLUMNS[:4], "covering", "lift", *COLUMNS[10:]]
     np.testing.assert_array_equal(found["covering"], table["covering"])
     assert compare(found, metric="covering").n_blocks == 3
 

@@ -27,9 +27,9 @@ from sklearn.svm import LinearSVC
 from strategies import candidate_matrices, seeds
 
 from hera_fast import HERAClassifier
-from hera_fast.scores import candidate_log_loss, candidate_score
+from hera_fast.scores import MEASURES, candidate_lift, candidate_log_loss, candidate_score
 
-SCORERS = [candidate_score, candidate_log_loss]
+SCORERS = [candidate_score, candidate_lift, candidate_log_loss]
 each_scorer = pytest.mark.parametrize("scorer", SCORERS, ids=lambda scorer: scorer.__name__)
 ANIMALS = np.array(["cat", "dog", "owl"])
 
@@ -57,6 +57,15 @@ def naive_score(estimator, rows, sets, weights):
         for w, label, labels in zip(weights, estimator.predict(rows), sets, strict=True)
     ]
     return sum(hits) / sum(weights)
+
+
+def naive_lift(estimator, rows, sets, weights):
+    """Compare the candidates of a row with those of every row, also itself."""
+    total = 0.0
+    for w, label, own in zip(weights, estimator.predict(rows), sets, strict=True):
+        for other_w, other in zip(weights, sets, strict=True):
+            total += w * other_w * (float(label in own) - float(label in other))
+    return total / sum(weights) ** 2
 
 
 def naive_log_loss(estimator, rows, sets, weights):
@@ -93,8 +102,19 @@ def test_loops_over_rows_say_the_same(problem):
     loss = candidate_log_loss(estimator, rows, sets, sample_weight=weights)
     assert score == pytest.approx(naive_score(estimator, rows, sets, plain), abs=1e-12)
     assert loss == pytest.approx(naive_log_loss(estimator, rows, sets, plain), abs=1e-12)
+    lift = candidate_lift(estimator, rows, sets, sample_weight=weights)
+    assert lift == pytest.approx(naive_lift(estimator, rows, sets, plain), abs=1e-12)
     assert 0 <= score <= 1
+    assert -1 <= lift <= 1
     assert math.log(1e-15) <= loss <= 0
+    best = probabilities.argmax(axis=1)
+    for scorer, value in ((candidate_score, score), (candidate_lift, lift)):
+        for form in (matrix, sparse.csr_array(matrix)):
+            measured = MEASURES[scorer.__name__](best, probabilities, form, weights)
+            assert measured == pytest.approx(value, abs=1e-12)
+    for form in (matrix, sparse.csr_array(matrix)):
+        measured = MEASURES["candidate_log_loss"](best, probabilities, form, weights)
+        assert measured == pytest.approx(loss, abs=1e-12)
     assert (type(score), type(loss)) == (float, float)
 
 
@@ -148,7 +168,7 @@ def test_no_label_that_the_estimator_knows(scorer):
     estimator = fitted(np.eye(2), ["cat", "dog"])
     with pytest.warns(UserWarning, match=r"begin with .*cat.* as they were given to fit") as caught:
         worst = scorer(estimator, [0, 1], [{0}, {1}])
-    assert worst == pytest.approx(0 if scorer is candidate_score else math.log(1e-15))
+    assert worst == pytest.approx(math.log(1e-15) if scorer is candidate_log_loss else 0)
     assert caught[0].filename == __file__
 
 
