@@ -23,7 +23,10 @@ def test_examples(name):
     assert failed == 0
 
 
-# What users call.
-@pytest.mark.parametrize("name", ["hera_fast.estimator", "hera_fast.svd", "hera_fast.threads"])
-def test_there_are_examples(name):
-    assert doctest.testmod(import_module(name)).attempted > 0
+PUBLIC = [thing for name in hera_fast.__all__ if callable(thing := getattr(hera_fast, name))]
+PUBLIC += [hera_fast.svd.singular_value_threshold, hera_fast.threads.threads]
+
+
+@pytest.mark.parametrize("thing", PUBLIC, ids=lambda thing: thing.__name__)
+def test_public_names_have_examples(thing):
+    assert ">>> " in thing.__doc__
