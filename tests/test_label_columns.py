@@ -129,6 +129,12 @@ def test_missing_truth(missing):
         truth_of_labels(["a", missing], labels, candidates, where)
 
 
+def test_the_candidates_are_told():
+    candidates, labels = candidates_of_cells(["a", "b|a", "c"], "|", where)
+    with pytest.raises(ValueError, match=r"^row 1: .* is 'c', .* the candidates 'a', 'b'$"):
+        truth_of_labels(["a", "c", "c"], labels, candidates, where)
+
+
 def test_many_candidates_are_not_all_told():
     candidates, labels = candidates_of_cells(["g|f|e|d|c|b"], "|", where)
     with pytest.raises(ValueError, match=r"candidates 'b', 'c', 'd', 'e', 'f', \.\.\.$"):

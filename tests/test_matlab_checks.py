@@ -236,6 +236,17 @@ def test_other_files(header):
         check_variables(io.BytesIO(header), {"data"})
 
 
+SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
+
+
+@pytest.mark.parametrize("kind", range(20))
+def test_types_of_numbers(kind):
+    for n_bytes in (1, 2, 4, 8):
+        variable = matrix(6, element(kind, bytes(3 * n_bytes)), shape=(1, 3))
+        sound = check_variables(file_of(variable), {"data"}) == {"data": None}
+        assert sound == (SIZES.get(kind) == n_bytes)
+
+
 def test_empty_matrices_without_a_type():
     """MATLAB writes them for cells and fields that were never set."""
     nothing = element(14, b"")

@@ -247,6 +247,14 @@ def test_headers_are_not_trusted(member, reason):
         read_npz(file)
 
 
+def test_versions_of_the_format():
+    for version in ((1, 0), (2, 0)):
+        file = archive(Y=CANDIDATES)
+        with zipfile.ZipFile(file, "a") as members, members.open("X.npy", "w") as member:
+            np.lib.format.write_array(member, DATA, version)
+        assert make_bunch(**read_npz(file)).data.tobytes() == DATA.tobytes()
+
+
 def test_bombs(monkeypatch):
     monkeypatch.setattr(expansion, "_HARMLESS", 1000)
     file = io.BytesIO()

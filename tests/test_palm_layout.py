@@ -198,6 +198,10 @@ def test_a_vector_without_the_first_and_the_last_number():
     )
 
 
+def test_a_vector_with_the_last_number_begins_with_1():
+    refused("true label of row 1 is '2'", target=np.array([[3, 3, 1, 3, 1]]))
+
+
 def test_a_vector_that_begins_with_0_is_not_reinterpreted():
     refused("true label of row 1 is '0'", target=np.array([[2, 0, 0, 2, 0]]))
     refused("target of row 4 is 3, but the labels are 0 to 2", target=np.array([[2, 1, 0, 2, 3]]))

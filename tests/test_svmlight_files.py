@@ -96,9 +96,10 @@ def test_what_scikit_learn_writes(n, d, q, zero_based, draw):
     ],
 )
 def test_wrong_lines(line, reason):
-    text = f"# first\n1 1:2\n\n{line}\n1 1:x\n"
-    with pytest.raises(ValueError, match=f"^line 4: {reason}"):
-        read_svmlight(io.BytesIO(text.encode(errors="surrogateescape")))
+    for rest in ("", "1 1:2\n", "1 1:x\n"):
+        text = f"# first\n1 1:2\n\n{line}\n{rest}"
+        with pytest.raises(ValueError, match=f"^line 4: {reason}"):
+            read_svmlight(io.BytesIO(text.encode(errors="surrogateescape")))
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n\n", "1\n2\n"])
