@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from data_sets import CANDIDATES, DATA, NAMES, TARGET, assert_same, bunches, example
+from bunches import CANDIDATES, DATA, NAMES, TARGET, assert_same, bunches, example
 from hypothesis import given
 from scipy import sparse
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from data_sets import (
+from bunches import (
     CANDIDATES,
     DATA,
     FEATURES,

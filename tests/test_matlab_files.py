@@ -7,7 +7,7 @@ import io
 import h5py
 import numpy as np
 import pytest
-from data_sets import CANDIDATES, DATA, FEATURES, NAMES, TARGET, assert_same, example
+from bunches import CANDIDATES, DATA, FEATURES, NAMES, TARGET, assert_same, example
 from matlab_hdf5 import write_hdf5
 from scipy import sparse
 from scipy.io import loadmat, savemat

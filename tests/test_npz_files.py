@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from data_sets import CANDIDATES, DATA, NAMES, TARGET, assert_same, example
+from bunches import CANDIDATES, DATA, NAMES, TARGET, assert_same, example
 from scipy import sparse
 
 from hera_fast import expansion

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from data_sets import CANDIDATES, NAMES, TARGET, assert_same, example
+from bunches import CANDIDATES, NAMES, TARGET, assert_same, example
 from pyarrow import parquet
 
 from hera_fast import expansion, extras

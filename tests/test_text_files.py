@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from data_sets import example
+from bunches import example
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
