@@ -160,7 +160,8 @@ def _hdf5_array(dataset: Any, name: str, kinds: str) -> _Array:
     """All of a dataset, unless a short file claims that it is huge or it is in other files."""
     if dataset.external or dataset.is_virtual or dataset.dtype.kind not in kinds:
         raise ValueError(f"{name} is stored in a way that is not read")
-    check_expansion(dataset.nbytes, dataset.id.get_storage_size(), name)
+    stored = min(dataset.id.get_storage_size(), dataset.file.id.get_filesize())
+    check_expansion(dataset.nbytes, stored, name)
     array: _Array = dataset[()]
     return array
 

@@ -21,6 +21,7 @@ in that way.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 import zipfile
 from typing import Any, BinaryIO
@@ -79,6 +80,7 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
     >>> sorted(name for name, part in read_npz(file).items() if part is not None)
     ['DESCR', 'candidates', 'data', 'target']
     """
+    size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
         members = {info.filename.removesuffix(_SUFFIX): info for info in infos}
@@ -87,7 +89,7 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
         arrays: dict[str, Any] = {}
         read: set[str] = set()
         for field, names in _NAMES.items():
-            arrays[field], used = _read_field(archive, members, names)
+            arrays[field], used = _read_field(archive, members, names, size)
             read |= used
     if arrays["data"] is None:
         found = ", ".join(map(repr, sorted(members)))
@@ -105,7 +107,7 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
 
 
 def _read_field(
-    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], names: tuple[str, ...]
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], names: tuple[str, ...], size: int
 ) -> tuple[Any, set[str]]:
     """The array of one of these names, or None, and which members were used."""
     found = [name for name in names if name in members or f"{name}.indptr" in members]
@@ -114,16 +116,18 @@ def _read_field(
     if not found:
         return None, set()
     if found[0] in members:
-        return _read_array(archive, members[found[0]], found[0]), {found[0]}
+        return _read_array(archive, members[found[0]], found[0], size), {found[0]}
     parts = [f"{found[0]}.{part}" for part in _PARTS]
     missing = [part for part in parts if part not in members]
     if missing:
         raise ValueError(f"the array {missing[0]!r} is missing")
-    return _csr(found[0], *(_read_array(archive, members[part], part) for part in parts)), {*parts}
+    arrays = (_read_array(archive, members[part], part, size) for part in parts)
+    return _csr(found[0], *arrays), {*parts}
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> _Array:
-    check_expansion(info.file_size, info.compress_size, name)
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, size: int) -> _Array:
+    # No member is larger than the archive, whatever it claims.
+    check_expansion(info.file_size, min(info.compress_size, size), name)
     with warnings.catch_warnings(), archive.open(info) as member:
         # Headers of Python 2 need no word, and damaged ones fail all the same.
         warnings.simplefilter("ignore")

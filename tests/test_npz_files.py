@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 import zipfile
 
 import numpy as np
@@ -262,6 +263,21 @@ def test_bombs(monkeypatch):
     with pytest.raises(ValueError, match=r"X would unfold from .* out of proportion"):
         read_npz(file)
     read_npz(archive(X=np.zeros((1000, 100)), Y=np.ones((1000, 1))))
+
+
+def test_sizes_of_members_are_not_trusted():
+    file = archive(X=DATA, Y=CANDIDATES)
+    content = file.getvalue()
+    with zipfile.ZipFile(file) as members:
+        info = members.getinfo("X.npy")
+    sizes = struct.pack("<II", info.compress_size, info.file_size)
+    place = content.rindex(sizes, 0, content.rindex(b"X.npy"))
+    for claimed in (2**31, 2**32 - 2):
+        damaged = content[:place] + struct.pack("<II", claimed, claimed) + content[place + 8 :]
+        with pytest.raises(
+            ValueError, match=f"X would unfold from {len(content)} bytes to {claimed}"
+        ):
+            read_npz(io.BytesIO(damaged))
 
 
 def test_the_same_array_twice():
