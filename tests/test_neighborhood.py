@@ -294,8 +294,10 @@ def test_memory_does_not_grow_with_queries_times_points():
 
 
 def test_memory_for_sparse_rows_with_many_ties():
-    queries = sparse.random_array((400, 50), density=0.04, rng=10, format="csr")
-    points = sparse.random_array((20_000, 50), density=0.04, rng=11, format="csr")
+    rng = np.random.default_rng(10)
+    queries, points = (
+        sparse.csr_array(rng.random((n, 50)) * (rng.random((n, 50)) < 0.04)) for n in (400, 20_000)
+    )
     queries.data[:], points.data[:] = 1, 1
     confidence, out = np.ones((20_000, 1)), np.empty((400, 1))
     peak = peak_memory(lambda: neighbor_scores(queries, points, confidence, out, n_neighbors=10))

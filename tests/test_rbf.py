@@ -134,7 +134,8 @@ def test_features_approximate_the_kernel():
 
 @both_dtypes
 def test_sparse_rows_give_the_same_features(dtype):
-    X = sparse.random_array((60, 30), density=0.1, rng=4, format="csr", dtype=dtype)
+    rng = np.random.default_rng(4)
+    X = sparse.csr_array((rng.random((60, 30)) * (rng.random((60, 30)) < 0.1)).astype(dtype))
     options = {"gamma": "median", "n_components": 20, "random_state": 5}
     dense = fit_rbf(X.toarray(), **options)
     comp = fit_rbf(X, **options)
