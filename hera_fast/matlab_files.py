@@ -14,6 +14,7 @@ from hera_fast.expansion import check_expansion
 from hera_fast.extras import require
 from hera_fast.matlab_checks import check_variables
 from hera_fast.palm_layout import NAMES, Unreadable, palm_parts
+from hera_fast.sparse_checks import check_indices
 
 __all__ = ["read_matlab", "write_matlab"]
 
@@ -98,9 +99,8 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _sound(matrix: Any, name: str) -> Any:
-    """A sparse matrix whose indices, which compiled code trusts, are in range."""
     try:
-        matrix.check_format(full_check=True)
+        check_indices(matrix)
     except ValueError as error:
         raise ValueError(f"{name} is damaged: {error}") from error
     return matrix

@@ -31,6 +31,7 @@ from scipy import sparse
 
 from hera_fast.candidates import csr_candidates
 from hera_fast.expansion import check_expansion
+from hera_fast.sparse_checks import check_indices
 
 __all__ = ["read_npz", "write_npz"]
 
@@ -159,8 +160,7 @@ def _csr(name: str, data: _Array, indices: _Array, indptr: _Array, shape: _Array
         # The byte order of another machine is nothing for sparse matrices.
         data = data.astype(data.dtype.newbyteorder("="), copy=False)
         matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        # Compiled code trusts the indices.
-        matrix.check_format(full_check=True)
+        check_indices(matrix)
     except (TypeError, ValueError) as error:
         raise ValueError(f"the parts of {name} make no matrix: {error}") from error
     return matrix

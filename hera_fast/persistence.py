@@ -45,6 +45,7 @@ from scipy import sparse
 
 from hera_fast._version import __version__
 from hera_fast.atomic import replacing
+from hera_fast.sparse_checks import check_indices
 
 __all__ = ["read_model", "write_model"]
 
@@ -392,7 +393,6 @@ def _join(stored: dict[str, _Array], containers: dict[str, Any]) -> dict[str, An
         parts = tuple(arrays.pop(f"{name}.{part}") for part in _PARTS)
         container = _CONTAINERS[description["container"]]
         matrix = container(parts, shape=tuple(description["shape"]))
-        # Compiled code trusts the indices.
-        matrix.check_format(full_check=True)
+        check_indices(matrix)
         arrays[name] = matrix
     return arrays

@@ -28,6 +28,8 @@ DATA = np.array([[0.5, 1], [2, 3], [4, np.nan], [6, 7], [8, 9]])
 CANDIDATES = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]])
 TARGET = np.array([2, 1, 0, 2, 0])
 TRUTH = np.eye(3)[TARGET]
+# As many rows as DATA and as many columns as CANDIDATES.
+EMPTY = sparse.csc_array((5, 3))
 CSV = """weight,legs,candidates,target
 0.5,1,cat|owl,owl
 2,3,dog,dog
@@ -94,6 +96,13 @@ def npz_parts(**changes):
     )
 
 
+def npz_far(name):
+    """A file with a matrix without entries, one of whose rows begins far outside."""
+    far = np.array([0, 10**6, 0, 0, 0, 0])
+    parts = {"data": np.empty(0), "indices": np.empty(0, int), "indptr": far, "shape": [5, 3]}
+    return npz(**{name: None}, **{f"{name}.{part}": value for part, value in parts.items()})
+
+
 def npz_member(content):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -118,6 +127,21 @@ def mat_sparse(offset, value):
     content = mat(partial_target=matrix)
     place = content.index(matrix.indices.astype("<i4").tobytes()) + 4 * offset
     return content[:place] + struct.pack("<i", value) + content[place + 4 :]
+
+
+def mat_far(name, matrix):
+    """A file with a matrix without entries, one of whose columns begins far outside."""
+    content = mat(**{name: matrix})
+    starts = struct.pack("<II", 5, matrix.indptr.nbytes) + matrix.indptr.astype("<i4").tobytes()
+    place = content.index(starts) + 12
+    return content[:place] + struct.pack("<i", 10**6) + content[place + 4 :]
+
+
+def hdf5_far(name, matrix):
+    def change(root):
+        root[name]["jc"][1] = 10**6
+
+    return hdf5(change, **{name: matrix})
 
 
 def hdf5(change=lambda root: None, **changes):
@@ -341,6 +365,8 @@ MALFORMED = [
         lambda: npz_parts(Y_shape=[5, 10**18]),
         "candidates has 10+ columns, and no more",
     ),
+    Malformed("data far.npz", lambda: npz_far("X"), "parts of X make no matrix: .* must not fall"),
+    Malformed("far.npz", lambda: npz_far("Y"), "parts of Y make no matrix: .* must not fall"),
     # MATLAB, version 5
     Malformed("empty.mat", lambda: b"", "no MATLAB file of version 5 or later"),
     Malformed(
@@ -417,6 +443,12 @@ MALFORMED = [
     Malformed("index range.mat", lambda: mat_sparse(4, 3), "partial_target is damaged: .*ind"),
     Malformed("index negative.mat", lambda: mat_sparse(4, -1), "partial_target is damaged: .*ind"),
     Malformed("starts.mat", lambda: mat_sparse(12, 7), "index pointer"),
+    Malformed("data far.mat", lambda: mat_far("data", EMPTY), "data is damaged: .* not fall"),
+    Malformed(
+        "far.mat",
+        lambda: mat_far("partial_target", EMPTY.T.tocsc()),
+        "partial_target is damaged: .* not fall",
+    ),
     Malformed("cut off.mat", lambda: mat()[:-40], "damaged, or ends in the middle of a variable"),
     Malformed(
         "cut off early.mat", lambda: mat()[:300], "damaged, or ends in the middle of a variable"
@@ -455,6 +487,12 @@ MALFORMED = [
         "starts 7.3.mat",
         lambda: hdf5_sparse("jc", np.array([0, 5, 3, 6, 7, 9], "u8")),
         "partial_target is damaged: .*ind",
+    ),
+    Malformed("data far 7.3.mat", lambda: hdf5_far("data", EMPTY), "data is damaged: .* not fall"),
+    Malformed(
+        "far 7.3.mat",
+        lambda: hdf5_far("partial_target", EMPTY.T),
+        "partial_target is damaged: .* not fall",
     ),
     Malformed(
         "columns 7.3.mat",
@@ -553,6 +591,7 @@ def contents_of_all_formats():
             "a.mat": mat(
                 partial_target=sparse.csc_array(CANDIDATES.T * 1.0), target_names=["a", "b", "c"]
             ),
+            "empty data.mat": mat(data=EMPTY),
             "compressed.mat": mat(compressed=True),
             "a.parquet": table(),
         }
@@ -563,7 +602,9 @@ def sound(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sound")
     contents = contents_of_all_formats()
     write_hdf5(folder / "7.3.mat", {"lost": matlab_variables({"target": TARGET[None] + 1.0})})
-    contents["7.3.mat"] = (folder / "7.3.mat").read_bytes()
+    write_hdf5(folder / "empty data 7.3.mat", matlab_variables({"data": EMPTY}))
+    for name in ("7.3.mat", "empty data 7.3.mat"):
+        contents[name] = (folder / name).read_bytes()
     struct_file = io.BytesIO()
     savemat(struct_file, {"lost": {**matlab_variables({}), "tr_idx": objects("a")}})
     contents["struct.mat"] = struct_file.getvalue()
@@ -593,9 +634,11 @@ KINDS = [
     "a.npz",
     "sparse.npz",
     "a.mat",
+    "empty data.mat",
     "compressed.mat",
     "struct.mat",
     "7.3.mat",
+    "empty data 7.3.mat",
     "a.parquet",
 ]
 
@@ -627,10 +670,11 @@ def test_files_that_are_cut_off(name, sound, tmp_path):
         assert_read_or_refused(path)
 
 
-def test_every_byte_of_the_tags_of_a_matlab_file(sound, tmp_path):
+@pytest.mark.parametrize("name", ["a.mat", "empty data.mat"])
+def test_every_byte_of_the_tags_of_a_matlab_file(name, sound, tmp_path):
     """SciPy alone would end the interpreter for hundreds of these."""
-    path = tmp_path / "a.mat"
-    content = sound["a.mat"]
+    path = tmp_path / name
+    content = sound[name]
     for place in range(124, len(content), 4):
         for value in (0, 8, 20, 255):
             path.write_bytes(content[:place] + bytes([value]) + content[place + 1 :])

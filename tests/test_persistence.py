@@ -568,6 +568,13 @@ def test_csr_that_would_lead_outside(path, part, array, reason):
     refused(path, reason)
 
 
+def test_csr_without_entries_that_would_lead_outside(path):
+    matrix = sparse.csr_array((2, 3))
+    matrix.indptr[1] = 1_000_000
+    write_model(path, "test", {}, {"X": matrix})
+    refused(path, "index pointer values must not fall")
+
+
 def test_unknown_container(model):
     rewrite_header(model, lambda document: document["sparse"]["X"].update(container="dict"))
     refused(model, "damaged .KeyError: 'dict'")
