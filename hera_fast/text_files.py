@@ -266,9 +266,11 @@ def write_text(file: BinaryIO, bunch: Any, *, delimiter: str, separator: str) ->
 
 def _check_labels(labels: list[str], separator: str) -> None:
     for label in labels:
-        if separator in label:
+        # The end of a label and the beginning of what follows may look like the separator.
+        if (label + separator).index(separator) < len(label):
             raise ValueError(
-                f"the label {label!r} contains the separator {separator!r}: choose another one"
+                f"the label {label!r} contains the separator {separator!r}, or makes one with it: "
+                "choose another one"
             )
         if not label or label != label.strip():
             raise ValueError(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import product
 
 import numpy as np
 import pytest
-from bunches import example
+from bunches import assert_same_labels, example
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -171,6 +172,28 @@ def test_what_is_written():
 def test_what_is_written_with_tabs_and_without_truth():
     text = written(example(target=None), delimiter="\t", separator=" / ")
     assert text.splitlines()[:2] == ["candidates\tweight\tgröße (m)", "cat / owl, big\t0.1\t-0.0"]
+
+
+def test_labels_that_make_a_separator_with_it():
+    bunch = make_bunch([[1.0], [2.0]], [{"a|", "b"}, {"b"}])
+    with pytest.raises(
+        ValueError, match=r"the label 'a\|' contains the separator '\|\|', or makes"
+    ):
+        written(bunch, separator="||")
+    assert written(bunch, separator="|;").splitlines()[1] == "a||;b,1.0"
+
+
+@given(
+    st.lists(st.text("ab|", min_size=1, max_size=4), min_size=2, max_size=4, unique=True),
+    st.text("a|;", min_size=1, max_size=3),
+)
+def test_labels_come_back_or_are_refused(labels, separator):
+    bunch = make_bunch([[1.0], [2.0]], [labels, labels[:1]])
+    if all(separator.join(pair).split(separator) == [*pair] for pair in product(labels, repeat=2)):
+        assert_same_labels(read(written(bunch, separator=separator), separator=separator), bunch)
+    else:
+        with pytest.raises(ValueError, match="contains the separator"):
+            written(bunch, separator=separator)
 
 
 @pytest.mark.parametrize("n_rows", [999, 1000, 1001, 2500])
