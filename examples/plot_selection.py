@@ -8,13 +8,14 @@ which nobody could know.
 
     HERA_FAST_DATA=folder python examples/plot_selection.py
 
-where ``folder/realworld/`` holds lost.npz, msrcv2.npz, birdsong.npz and fg-net.npz. Takes some ten
-minutes; writes ``out/examples/selection.png``.
+where ``folder/realworld/`` holds lost.npz, msrcv2.npz, birdsong.npz and fg-net.npz. A number after
+it shuffles the folds in another way. Takes some minutes; writes ``out/examples/selection.png``.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -23,6 +24,7 @@ from sklearn.model_selection import KFold, ParameterGrid
 from sklearn.preprocessing import StandardScaler
 
 from hera_fast import HERAClassifier, load_partial_labels
+from hera_fast.fold import make_folds
 from hera_fast.scores import MEASURES
 from hera_fast.selection import DEFAULT_GRID, grid_scores
 
@@ -60,16 +62,16 @@ def choose(X, Y, y):
         for measure in MEASURES.values()
     ]
     judges.append(lambda best, probabilities, rows: np.mean(best == y[rows]))
-    folds = list(KFold(N_INNER, shuffle=True, random_state=1).split(X))
+    folds = make_folds(N_INNER, X, None, 1)
     scores = grid_scores(HERAClassifier(random_state=0), POINTS, X, Y, folds, judges)
     return dict(zip([*MEASURES, "truth"], scores.mean(axis=2).argmax(axis=1), strict=True))
 
 
-def run(data):
+def run(data, seed):
     """The accuracy of the defaults and of all combinations on held-out rows, and the choices."""
     X, Y, y = data.data, data.candidates.toarray(), data.target
     accuracies, choices = [], []
-    for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(X):
+    for train, test in KFold(N_FOLDS, shuffle=True, random_state=seed).split(X):
         scaler = StandardScaler().fit(X[train])
         rows, held_out = scaler.transform(X[train]), scaler.transform(X[test])
         accuracies.append(
@@ -143,9 +145,10 @@ def draw(results):
 
 def main():
     results = {}
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     for name, data in load().items():
         print(f"{name}: {data.data.shape[0]} rows", flush=True)
-        accuracies, choices = run(data)
+        accuracies, choices = run(data, seed)
         results[name] = summarise(accuracies, choices)
         print_choices(name, choices)
     if results:

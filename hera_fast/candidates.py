@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["check_candidates", "csr_candidates"]
+__all__ = ["check_candidates", "check_labels", "csr_candidates"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -128,6 +128,41 @@ def csr_candidates(
     """
     candidates, labels = _candidates(Y, n_samples, classes, unknown, allow_empty)
     return sparse.csr_array(candidates), labels
+
+
+def check_labels(labels: Any, *, classes: Any = None) -> tuple[_Array, _Array]:
+    """Return the column of the label of each row, and the labels of the columns.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        One label for each row.
+    classes : array-like or None, default=None
+        The labels of the columns. None means all that occur, sorted.
+
+    Returns
+    -------
+    columns : ndarray of shape (n,), integers
+        Where each label is in `classes`.
+    classes : ndarray of shape (q,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`check_candidates`, and if a row has several labels.
+
+    Examples
+    --------
+    >>> from hera_fast.candidates import check_labels
+    >>> columns, classes = check_labels(["owl", "cat", "owl"])
+    >>> columns.tolist(), classes.tolist()
+    ([1, 0, 1], ['cat', 'owl'])
+    """
+    one_hot, known = csr_candidates(labels, classes=classes)
+    several = np.flatnonzero(np.diff(one_hot.indptr) != 1)
+    if len(several):
+        raise ValueError(f"there must be one label for each row, but row {several[0]} has several")
+    return one_hot.indices.astype(np.intp), known
 
 
 def _candidates(

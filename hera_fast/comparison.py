@@ -50,7 +50,8 @@ class Comparison:
     tests : table
         For each data set and each ``estimator`` that has folds in common with the reference:
         ``difference``, the mean of the reference minus the estimator; ``t_test`` and ``wilcoxon``,
-        p values over folds; ``outcome``, by the t-test and for the reference: win, tie or loss.
+        p values over folds; ``outcome``, by the t-test and for the reference: win, tie or loss;
+        ``wilcoxon_outcome``, the same by Wilcoxon's test.
     pairs : table
         For each ordered pair of an ``estimator`` and an ``other``: on how many data sets there was
         a ``win``, a ``tie`` and a ``loss`` of the former, by the t-test over folds; ``wilcoxon``,
@@ -96,7 +97,8 @@ class Comparison:
         if len(self.tests["outcome"]):
             lines += [
                 f"• worse, ◦ better than {self.reference} by the paired t-test over folds {level}",
-                f"win/tie/loss of {self.reference}: {self._counts()}",
+                f"win/tie/loss of {self.reference}: {self._counts('outcome')}",
+                f"by Wilcoxon's test over folds: {self._counts('wilcoxon_outcome')}",
             ]
         ranks = zip(self.ranks["estimator"], self.ranks["rank"], strict=True)
         lines += [
@@ -127,12 +129,12 @@ class Comparison:
             for row in table
         ]
 
-    def _counts(self) -> str:
-        columns = (self.pairs[name] for name in ("estimator", "other", *_OUTCOMES.values()))
+    def _counts(self, column: str) -> str:
+        outcomes = list(zip(self.tests["estimator"], self.tests[column], strict=True))
         return ", ".join(
-            f"{win}/{tie}/{loss} against {other}"
-            for name, other, win, tie, loss in zip(*columns, strict=True)
-            if name == self.reference
+            "/".join(str(outcomes.count((other, outcome))) for outcome in _OUTCOMES.values())
+            + f" against {other}"
+            for other in dict.fromkeys(self.tests["estimator"])
         )
 
 
@@ -202,6 +204,7 @@ def compare(
     old  0.725 ± 0.050 •
     • worse, ◦ better than new by the paired t-test over folds at the level 0.05
     win/tie/loss of new: 1/0/0 against old
+    by Wilcoxon's test over folds: 0/1/0 against old
     average ranks over 4 folds: new 1.00, old 2.00
     critical difference 0.98 (Nemenyi) at the level 0.05; Friedman test p = nan
     """
@@ -227,8 +230,11 @@ def compare(
         alpha=alpha,
         summary=make_table(_summary(figures), [*by_dataset, "estimator", "mean", "sd", "n_folds"]),
         tests=make_table(
-            _tests(figures, duels, names.index(reference)),
-            [*by_dataset, "estimator", "difference", "t_test", "wilcoxon", "outcome"],
+            _tests(figures, duels, names.index(reference), sign, alpha),
+            [
+                *(*by_dataset, "estimator", "difference"),
+                *("t_test", "wilcoxon", "outcome", "wilcoxon_outcome"),
+            ],
         ),
         pairs=make_table(
             _pairs(figures, duels), ["estimator", "other", *_OUTCOMES.values(), "wilcoxon"]
@@ -330,20 +336,28 @@ def _summary(figures: _Figures) -> list[dict[str, Any]]:
     ]
 
 
-def _tests(figures: _Figures, duels: _Duels, reference: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": dataset,
-            "estimator": name,
-            "difference": duels.difference[d, reference, i],
-            "t_test": duels.p[d, reference, i],
-            "wilcoxon": wilcoxon_test(duels.by_fold[d, :, reference, i]),
-            "outcome": _OUTCOMES[duels.outcome[d, reference, i]],
-        }
-        for d, dataset in enumerate(figures.datasets)
-        for i, name in enumerate(figures.names)
-        if i != reference and np.isfinite(duels.outcome[d, reference, i])
-    ]
+def _tests(
+    figures: _Figures, duels: _Duels, reference: int, sign: int, alpha: float
+) -> list[dict[str, Any]]:
+    rows = []
+    for d, dataset in enumerate(figures.datasets):
+        for i, name in enumerate(figures.names):
+            if i == reference or not np.isfinite(duels.outcome[d, reference, i]):
+                continue
+            difference = duels.difference[d, reference, i]
+            wilcoxon = wilcoxon_test(duels.by_fold[d, :, reference, i])
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "estimator": name,
+                    "difference": difference,
+                    "t_test": duels.p[d, reference, i],
+                    "wilcoxon": wilcoxon,
+                    "outcome": _OUTCOMES[duels.outcome[d, reference, i]],
+                    "wilcoxon_outcome": _OUTCOMES[np.sign(sign * difference) * (wilcoxon < alpha)],
+                }
+            )
+    return rows
 
 
 def _pairs(figures: _Figures, duels: _Duels) -> list[dict[str, Any]]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from numbers import Integral
 from typing import Any
 
 import numba
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from hera_fast.candidates import check_candidates, csr_candidates
-from hera_fast.fold import Fold, Problem, evaluate_fold
+from hera_fast.candidates import check_candidates, check_labels
+from hera_fast.fold import Problem, evaluate_fold, make_folds
 from hera_fast.tables import make_table
 from hera_fast.task_progress import task_progress
 
@@ -69,7 +67,8 @@ def cross_validate_partial(
         ``"standard"`` is a :class:`~sklearn.preprocessing.StandardScaler`, which leaves the mean
         in sparse rows. None leaves the rows as they are.
     ordered : bool, default=False
-        Whether the labels are on a scale, such as ages. The table then has `mae3` and `mae5`.
+        Whether the labels are numbers on a scale, such as ages; text that reads as numbers is
+        taken for these. The table then has `mae3` and `mae5`.
     dataset : str, default=None
         The name of the data set, for the table's first column.
     n_jobs : int, default=None
@@ -97,13 +96,15 @@ def cross_validate_partial(
         - ``covering``: share of predictions that are candidates of their held-out row, see
           :func:`hera_fast.scores.candidate_score`; ``lift``: by how much that is above chance,
           see :func:`hera_fast.scores.candidate_lift`;
-        - ``mae3``, ``mae5``, if `ordered`: share of predictions that are at most 3 or 5 labels
-          off. The literature calls these shares MAE3 and MAE5;
+        - ``mae3``, ``mae5``, if `ordered`: share of predictions that differ from the true label
+          by at most 3 or 5. The literature calls these shares MAE3 and MAE5;
         - ``fit_seconds``, with the scaler, and ``predict_seconds`` of the held-out rows. They
           include compilation if something was called for the first time, and with `n_jobs` they
           are measured while other estimators run;
         - ``n_iter``: number of iterations, NaN if unknown;
-        - ``n_warnings``: how many different warnings there were. They are not shown.
+        - ``n_warnings``: how many different warnings there were. They are not shown. Threads of
+          one process cannot tell theirs apart: with joblib's threading backend it is NaN, and
+          warnings are shown.
 
     Raises
     ------
@@ -138,8 +139,8 @@ def cross_validate_partial(
     if len(classes) < 2:
         raise ValueError("all candidates are the same label: at least 2 labels are needed")
     truth = None if y_true is None else _true_labels(y_true, matrix, classes)
-    problem = Problem(X, matrix, truth, ordered)
-    folds = _folds(cv, problem, random_state)
+    problem = Problem(X, matrix, truth, _positions(classes) if ordered else None)
+    folds = make_folds(cv, X, truth, random_state)
     tasks = [(name, _scaled(model, scaler, X), fold) for name, model in named for fold in folds]
 
     n_workers = min(effective_n_jobs(n_jobs), len(tasks))
@@ -165,7 +166,7 @@ def _column_names(problem: Problem, dataset: str | None) -> list[str]:
     if problem.truth is not None:
         names += ["inductive", "transductive", "macro_f1", "log_loss"]
     names += ["covering", "lift"]
-    if problem.truth is not None and problem.is_ordered:
+    if problem.truth is not None and problem.positions is not None:
         names += ["mae3", "mae5"]
     return [*names, "fit_seconds", "predict_seconds", "n_iter", "n_warnings"]
 
@@ -203,19 +204,26 @@ def _scaled(estimator: Any, scaler: Any, X: Any) -> Any:
     return make_pipeline(scaler, estimator)
 
 
+def _positions(classes: _Array) -> _Array:
+    """Return where the labels are on their scale."""
+    try:
+        positions: _Array = classes.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"ordered=True needs labels that are numbers, but {error}. Use numbers instead of names"
+        ) from None
+    return positions
+
+
 def _true_labels(y_true: Any, candidates: _Array, classes: _Array) -> _Array:
     """Return the column of the true label of each row."""
     n_rows = _num_samples(y_true)
     if n_rows != len(candidates):
         raise ValueError(f"found {n_rows} true labels for {len(candidates)} rows")
     try:
-        one_hot, _ = csr_candidates(y_true, classes=classes)
+        truth, _ = check_labels(y_true, classes=classes)
     except ValueError as error:
         raise ValueError(f"y_true, whose labels must be candidates: {error}") from error
-    several = np.flatnonzero(np.diff(one_hot.indptr) != 1)
-    if len(several):
-        raise ValueError(f"y_true must have one label for each row; row {several[0]} has more")
-    truth: _Array = one_hot.indices.astype(np.intp)
     wrong = np.flatnonzero(~candidates[np.arange(len(truth)), truth])
     if len(wrong):
         first = wrong[0]
@@ -226,23 +234,3 @@ def _true_labels(y_true: Any, candidates: _Array, classes: _Array) -> _Array:
             f"candidates{more}. In partial-label learning it always is: add it, or drop the row"
         )
     return truth
-
-
-def _folds(
-    cv: Any, problem: Problem, random_state: int | np.random.RandomState | None
-) -> list[Fold]:
-    if isinstance(cv, Integral):
-        splitter = KFold(int(cv), shuffle=True, random_state=random_state)
-    else:
-        splitter = check_cv(cv)
-    rows = np.arange(len(problem.candidates))
-    splits: Iterable[tuple[Any, Any]] = splitter.split(problem.X, problem.truth)
-    # Masks become numbers of rows by this, and numbers beyond the rows an error.
-    folds = [Fold(number, rows[train], rows[test]) for number, (train, test) in enumerate(splits)]
-    for fold in folds:
-        if not (len(fold.train) and len(fold.test)):
-            raise ValueError(f"fold {fold.number} has no rows for training, or none is held out")
-        both = np.intersect1d(fold.train, fold.test)
-        if len(both):
-            raise ValueError(f"row {both[0]} is held out in fold {fold.number} and trained on too")
-    return folds

@@ -1,4 +1,4 @@
-"""One estimator in one fold of a cross-validation: what it is given, and how it is measured."""
+"""The folds of a cross-validation, and one estimator in one of them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import f1_score
+from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
-from hera_fast.candidates import csr_candidates
+from hera_fast.candidates import check_labels
 from hera_fast.scores import LEAST_PROBABILITY, MEASURES
 from hera_fast.threads import threads
 
-__all__ = ["Fold", "Problem", "evaluate_fold"]
+__all__ = ["Fold", "Problem", "evaluate_fold", "make_folds"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -40,14 +43,14 @@ class Problem(NamedTuple):
         Which labels are candidates.
     truth : ndarray of int, shape (n,), or None
         The true labels.
-    is_ordered : bool
-        Whether the difference of two labels means something.
+    positions : ndarray of float, shape (q,), or None
+        Where the labels are on a scale, if they are on one.
     """
 
     X: Any
     candidates: _Array
     truth: _Array | None
-    is_ordered: bool
+    positions: _Array | None
 
 
 class Fold(NamedTuple):
@@ -64,6 +67,58 @@ class Fold(NamedTuple):
     number: int
     train: _Array
     test: _Array
+
+
+def make_folds(
+    cv: Any, X: Any, truth: _Array | None, random_state: int | np.random.RandomState | None
+) -> list[Fold]:
+    """Split rows.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable
+        Number of shuffled folds; or a splitter of scikit-learn; or pairs of training rows and
+        held-out rows.
+    X : array, data frame or CSR matrix of n rows
+        Rows.
+    truth : ndarray of shape (n,), or None
+        What the splitter may look at.
+    random_state : int, RandomState instance or None
+        Shuffles the folds.
+
+    Returns
+    -------
+    folds : list of Fold
+
+    Raises
+    ------
+    ValueError
+        If a fold has no rows for training, or none is held out, or a row is both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.fold import make_folds
+    >>> [fold.test.tolist() for fold in make_folds(2, np.zeros((4, 1)), None, 0)]
+    [[2, 3], [0, 1]]
+    """
+    if isinstance(cv, Integral):
+        splitter = KFold(int(cv), shuffle=True, random_state=random_state)
+    else:
+        splitter = check_cv(cv)
+    rows = np.arange(_num_samples(X))
+    # Masks become numbers of rows by this, and numbers beyond the rows an error.
+    folds = [
+        Fold(number, rows[train], rows[test])
+        for number, (train, test) in enumerate(splitter.split(X, truth))
+    ]
+    for fold in folds:
+        if not (len(fold.train) and len(fold.test)):
+            raise ValueError(f"fold {fold.number} has no rows for training, or none is held out")
+        both = np.intersect1d(fold.train, fold.test)
+        if len(both):
+            raise ValueError(f"row {both[0]} is held out in fold {fold.number} and trained on too")
+    return folds
 
 
 def evaluate_fold(
@@ -103,7 +158,7 @@ def evaluate_fold(
     >>> from hera_fast.fold import Fold, Problem, evaluate_fold
     >>> X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])
     >>> truth = np.array([0, 0, 0, 1, 1, 1])
-    >>> problem = Problem(X, np.eye(2, dtype=bool)[truth], truth, is_ordered=False)
+    >>> problem = Problem(X, np.eye(2, dtype=bool)[truth], truth, positions=None)
     >>> fold = Fold(0, train=np.array([0, 1, 3, 4]), test=np.array([2, 5]))
     >>> evaluate_fold("HERA", HERAClassifier(n_neighbors=1), problem, fold, 1)["inductive"]
     1.0
@@ -117,7 +172,8 @@ def evaluate_fold(
         raise RuntimeError(
             f"{name!r} failed in fold {fold.number}: {type(error).__name__}: {error}"
         ) from error
-    return {"estimator": name, "fold": fold.number, **figures, "n_warnings": len(caught)}
+    n_warnings = float("nan") if caught is None else len(caught)
+    return {"estimator": name, "fold": fold.number, **figures, "n_warnings": n_warnings}
 
 
 def _measure(model: Any, problem: Problem, fold: Fold) -> dict[str, Any]:
@@ -162,8 +218,8 @@ def _compare_with_truth(
         probabilities = _scores(model, test_X, problem.candidates.shape[1])
         chosen = np.clip(probabilities[np.arange(len(truth)), truth], LEAST_PROBABILITY, 1)
         figures["log_loss"] = float(-np.log(chosen).mean())
-    if problem.is_ordered:
-        distances = np.abs(predicted - truth)
+    if problem.positions is not None:
+        distances = np.abs(problem.positions[predicted] - problem.positions[truth])
         figures |= {f"mae{most}": float(np.mean(distances <= most)) for most in (3, 5)}
     return figures
 
@@ -203,9 +259,7 @@ def _label_numbers(labels: Any, n_labels: int) -> _Array:
             f"it gave labels of shape {labels.shape}, but one is needed for each row. Is it a "
             "multi-label classifier?"
         )
-    one_hot, _ = csr_candidates(labels, classes=np.arange(n_labels))
-    numbers: _Array = one_hot.indices
-    return numbers
+    return check_labels(labels, classes=np.arange(n_labels))[0]
 
 
 def _n_iter(model: Any) -> float:
@@ -225,8 +279,14 @@ def _final_step(model: Any) -> Any:
 
 
 @contextmanager
-def _recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect what users would see, each warning once for the place it comes from."""
+def _recorded_warnings() -> Iterator[list[warnings.WarningMessage] | None]:
+    """Collect what users would see, each warning once for the place it comes from.
+
+    Not in threads, which share one setting of what happens to warnings.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield None
+        return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for category in _NOT_FOR_USERS:

@@ -258,30 +258,38 @@ class GaussianDiscriminant:
         is_sparse = _SPARSE * np.count_nonzero(Y) < Y.size
         self._support = _Support(Y, features.dtype) if is_sparse else None
         self._total = features.total_weight
-        self._scale, moments = features.remember("scaled moments", self._scaled_moments)
+        self._scale, self._moments = features.remember("scaled moments", self._scaled_moments)
         # Less would drown in rounding errors, and the covariance would not be definite. They grow
         # with the largest eigenvalue, and with the root of how many numbers a product adds up.
         eps = float(np.finfo(features.dtype).eps)
-        shrinkage = max(shrinkage, 1e-10, 4 * n_features * eps * math.sqrt(BLOCK_ROWS))
-        self._moments = moments.copy()
-        self._moments.flat[:: n_features + 1] += shrinkage
+        least = max(1e-10, 4 * n_features * eps * math.sqrt(BLOCK_ROWS))
+        self._shrinkage = max(shrinkage, least)
         self._factor = None
         # With a tiny shrinkage, what is left of the equations would be rounding errors.
-        if _FEW_LABELS * n_labels <= n_features and shrinkage >= math.sqrt(eps):
-            self._factor = features.remember(
-                ("moments with shrinkage", shrinkage), lambda: linalg.cho_factor(self._moments)
-            )
+        if _FEW_LABELS * n_labels <= n_features and self._shrinkage >= math.sqrt(eps):
+            name = "moments with shrinkage", self._shrinkage
+            self._factor = features.remember(name, self._factorise)
         self._no_offset = np.zeros(n_labels)
 
     def _scaled_moments(self) -> tuple[_Array, _Array]:
         """The deviation of each feature, and the moments of the features divided by it."""
         features = self._features
-        moments = features.remember("gram", features.gram) / self._total
+        moments = features.gram() / self._total
         deviations = np.sqrt(np.maximum(moments.diagonal(), 0))
         # A constant feature tells nothing, whatever its scale. Neither does one whose coefficients
         # would overflow in the precision of the features.
         scale = np.where(deviations > _NEGLIGIBLE[features.dtype], deviations, 1)
-        return scale, moments / np.outer(scale, scale)
+        moments /= scale[:, np.newaxis]
+        moments /= scale
+        return scale, moments
+
+    def _factorise(self) -> Any:
+        return linalg.cho_factor(self._shrunk(self._moments.copy()), overwrite_a=True)
+
+    def _shrunk(self, covariance: _Array) -> _Array:
+        """Add the shrinkage to the diagonal, in place."""
+        covariance.flat[:: len(covariance) + 1] += self._shrinkage
+        return covariance
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit the Gaussians, write the probabilities of the labels to `Z`."""
@@ -303,7 +311,7 @@ class GaussianDiscriminant:
     def _whitened(self, means: _Array, shares: _Array) -> _Array:
         """The inverse of the covariance A - B D B' times the means B, where D are the shares."""
         if self._factor is None:
-            covariance = self._moments - (means * shares) @ means.T
+            covariance = self._shrunk(self._moments - (means * shares) @ means.T)
             solution = linalg.solve(covariance, means, assume_a="pos", overwrite_a=True)
         else:
             # A does not change; by the formula of Woodbury only q equations are left.

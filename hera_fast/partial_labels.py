@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 
-from hera_fast.candidates import csr_candidates
+from hera_fast.candidates import check_labels
 from hera_fast.kernels._launch import blas_threads
 
 __all__ = ["draw_subsets", "make_partial_labels", "mark_candidates"]
@@ -264,11 +264,7 @@ def _encode(y: Any, classes: Any) -> tuple[_Array, _Array]:
     """Return the column of each true label, and the labels of the columns."""
     if sparse.issparse(y) or getattr(y, "ndim", 1) != 1:
         raise ValueError(f"y must be 1-d, with one true label per row, got the shape {y.shape}")
-    one_hot, labels = csr_candidates(y, classes=classes)
-    several = np.flatnonzero(np.diff(one_hot.indptr) != 1)
-    if len(several):
-        raise ValueError(f"y must hold one true label per row, but row {several[0]} has several")
-    return one_hot.indices.astype(np.int64), labels
+    return check_labels(y, classes=classes)
 
 
 def _draw_coupled(
@@ -300,13 +296,13 @@ def _draw_confusable(
     """Return `r` false labels for each of the rows, the likelier the higher their posterior."""
     false = np.empty((len(rows), r), np.int64)
     model = _fit(X, labels[truth], estimator)
-    known, _ = csr_candidates(model.classes_, classes=labels)
+    known, _ = check_labels(model.classes_, classes=labels)
     for block in _blocks(len(rows), len(labels)):
-        posterior = _posterior(model, X, rows[block], len(known.indices))
+        posterior = _posterior(model, X, rows[block], len(known))
         keys = np.full((len(posterior), len(labels)), _LOG_ZERO)
         logarithms = np.full_like(posterior, _LOG_ZERO)
         np.log(posterior, where=posterior > 0, out=logarithms)
-        keys[:, known.indices] = logarithms
+        keys[:, known] = logarithms
         # The largest of logarithm + Gumbel noise: a weighted draw without replacement.
         keys += random.gumbel(size=keys.shape)
         keys[np.arange(len(keys)), truth[rows[block]]] = -np.inf

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hera_fast.candidates import csr_candidates
+from hera_fast.candidates import check_labels, csr_candidates
 from hera_fast.inputs import check_weights
 
 __all__ = ["MEASURES", "candidate_lift", "candidate_log_loss", "candidate_score"]
@@ -187,9 +187,7 @@ def _predicted_columns(estimator: Any, X: Any) -> _Array:
             f"{type(estimator).__name__}.predict returned an array of shape {predicted.shape}, but "
             "one label is needed for each row. Was it fitted as a multi-label classifier?"
         )
-    one_hot, _ = csr_candidates(predicted, classes=estimator.classes_)
-    columns: _Array = one_hot.indices
-    return columns
+    return check_labels(predicted, classes=estimator.classes_)[0]
 
 
 def _weights(sample_weight: Any, rows: _Array) -> _Array | None:

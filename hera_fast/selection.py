@@ -25,7 +25,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, ParameterGrid, check_cv
+from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from hera_fast.candidates import check_candidates
 from hera_fast.estimator import HERAClassifier
 from hera_fast.features import Features
+from hera_fast.fold import Fold, make_folds
 from hera_fast.kernels._launch import blas_threads, run_ranges
 from hera_fast.neighborhood import neighbor_weights
 from hera_fast.rbf import map_rows
@@ -74,8 +75,8 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Each combination of parameters is fitted to the candidates of all folds but one, and judged
     by how well its predictions for that fold agree with the candidates there. The best one is
-    then fitted to all rows. Compared with :class:`~sklearn.model_selection.GridSearchCV`, the
-    folds are the same, but work is shared, and the runs of the search are a little less precise.
+    then fitted to all rows. Compared with :class:`~sklearn.model_selection.GridSearchCV`, work is
+    shared, and the runs of the search are less precise, see the notes.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState instance or None, default=None
         For the folds; also for the estimator, if it has none.
     verbose : int, default=0
-        Show how many of the folds are done.
+        Show how far the search is.
 
     Attributes
     ----------
@@ -126,6 +127,12 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
+    The runs of the search end at ``tol=3e-3``, unless that of the estimator is larger; with
+    ``formulation="paper"``, where it matters where a run ends, they keep it. Where combinations
+    differ in `alpha` alone, each run but the first starts from where the one with the next larger
+    `alpha` ended; the last fit, to all rows, starts afresh. Kernel maps are fitted to all rows,
+    also to the features of held-out ones: that needs no labels.
+
     Scores that need no truth cannot tell a true candidate from a false one that is always there.
     They compare settings for the same rows; they do not estimate an accuracy.
 
@@ -190,17 +197,17 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         random = check_random_state(self.random_state)
         model = HERAClassifier() if self.estimator is None else clone(self.estimator)
-        if model.random_state is None:
-            model.set_params(random_state=random.randint(2**31 - 1))
+        if not isinstance(model.random_state, Integral):
+            # A number gives the search and the last fit the same kernel map.
+            state = random if model.random_state is None else model.random_state
+            model.set_params(random_state=check_random_state(state).randint(2**31 - 1))
         points = list(ParameterGrid(DEFAULT_GRID if self.param_grid is None else self.param_grid))
         rows = model._validated(X, reset=True)
         Y, _ = check_candidates(y, n_samples=rows.shape[0])
         if not points:
             raise ValueError("param_grid has no combinations: None stands for the usual ones")
-        cv = self.cv
-        if cv is None or isinstance(cv, Integral):
-            cv = KFold(cv or 5, shuffle=True, random_state=random.randint(2**31 - 1))
-        folds = list(check_cv(cv).split(rows))
+        cv = 5 if self.cv is None else self.cv
+        folds = make_folds(cv, rows, None, random.randint(2**31 - 1))
         measure = MEASURES[self.scoring]
 
         def judge(best: _Array, probabilities: _Array, held_out: _Array) -> float:
@@ -214,9 +221,12 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_splits_ = len(folds)
         self.best_estimator_ = model.set_params(**self.best_params_).fit(X, y)
         self.n_features_in_ = model.n_features_in_
-        for name in ("feature_names_in_", "classes_", "transduction_", "confidence_"):
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
+        self.classes_ = model.classes_
+        self.transduction_, self.confidence_ = model.transduction_, model.confidence_
+        # Names of an earlier fit do not belong to this one.
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
         return self
 
     def predict(self, X: Any, candidates: Any = None) -> _Array:
@@ -246,7 +256,7 @@ def grid_scores(
     points: list[dict[str, Any]],
     X: Any,
     Y: _Array,
-    folds: list[tuple[_Array, _Array]],
+    folds: list[Fold],
     judges: Sequence[Judge],
     *,
     verbose: int = 0,
@@ -263,13 +273,13 @@ def grid_scores(
         All rows.
     Y : ndarray of shape (n, q), bool
         Their candidates.
-    folds : list of pairs of ndarray
-        Indices of the training rows and of the held-out rows.
+    folds : list of Fold
+        See :func:`hera_fast.fold.make_folds`.
     judges : list of callable
         ``judge(best, probabilities, held_out)`` gives a score to predictions for held-out rows:
         the columns of the best labels, the probabilities of all labels, the indices of the rows.
     verbose : int, default=0
-        Show how many of the folds are done.
+        Show how far it is.
 
     Returns
     -------
@@ -279,86 +289,87 @@ def grid_scores(
     --------
     >>> import numpy as np
     >>> from hera_fast import HERAClassifier
+    >>> from hera_fast.fold import make_folds
     >>> from hera_fast.selection import grid_scores
     >>> X = np.array([[0.0], [1.0], [0.1], [1.1], [0.2], [1.2]])
     >>> Y = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1]], dtype=bool)
     >>> points = [{"shrinkage": 0.1}, {"shrinkage": 1.0}]
-    >>> folds = [(np.array([0, 1, 2, 3]), np.array([4, 5])), (np.arange(2, 6), np.arange(2))]
+    >>> folds = make_folds([([0, 1, 2, 3], [4, 5]), ([2, 3, 4, 5], [0, 1])], X, None, None)
     >>> def accuracy(best, probabilities, held_out):
     ...     return np.mean(best == held_out % 2)
     >>> grid_scores(HERAClassifier(), points, X, Y, folds, [accuracy]).tolist()
     [[[1.0, 1.0], [1.0, 1.0]]]
     """
-    models = [clone(estimator).set_params(verbose=0, callback=None, **point) for point in points]
+    silent = {"verbose": 0, "callback": None}
+    models = [clone(estimator).set_params(**(point | silent)) for point in points]
     for model in models:
         model._validate_params()
         model._options()
     scores = np.empty((len(judges), len(points), len(folds)))
+    place_of = {id(model): place for place, model in enumerate(models)}
+    groups = _grouped(models, _map_settings)
+    tries = [_Try(X, Y, fold) for fold in folds]
+    n_steps = len(groups) * len(folds)
+    # Threads pay within a run of many rows; of few rows, several runs go side by side.
+    is_small = X.shape[0] * max(X.shape[1], Y.shape[1]) < _SMALL
     with (
         threads(estimator.n_threads),
         # As in the estimator: no bit depends on the number of threads.
         blas_threads(1),
         warnings.catch_warnings(),
-        task_progress("Choosing parameters", len(folds), is_shown=bool(verbose)) as advance,
+        task_progress("Choosing parameters", n_steps, is_shown=bool(verbose)) as advance,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        groups = [(group, _map_rows(group[0][0][0], X)) for group in _groups(models)]
-        place_of = {id(model): place for place, model in enumerate(models)}
-
-        def score_fold(number: int, _: int) -> None:
-            train, test = folds[number]
-            fold = _Fold(X, Y, train, test)
-            for group, rows in groups:
-                for model, best, probabilities in fold.predictions(group, rows):
-                    scores[:, place_of[id(model)], number] = [
-                        judge(best, probabilities, test) for judge in judges
-                    ]
-            advance()
-
-        ranges = [(number, number + 1) for number in range(len(folds))]
-        # Threads pay within a run of many rows; of few rows, several runs go side by side.
-        is_small = X.shape[0] * max(X.shape[1], Y.shape[1]) < _SMALL
         n_parallel = numba.get_num_threads() if is_small else 1
-        with threads(1 if is_small else None):
-            run_ranges(score_fold, ranges, n_parallel)
+        for group in groups:
+            rows = map_rows(group[0]._fit_map(X, group[0]._options()), X)
+            paths = [_paths(same) for same in _grouped(group, lambda model: model._centres())]
+
+            def score_fold(
+                number: int, _: int, paths: list[list[_Path]] = paths, rows: Any = rows
+            ) -> None:
+                for model, best, probabilities in tries[number].predictions(paths, rows):
+                    scores[:, place_of[id(model)], number] = [
+                        judge(best, probabilities, folds[number].test) for judge in judges
+                    ]
+                advance()
+
+            ranges = [(number, number + 1) for number in range(len(folds))]
+            with threads(1 if is_small else None):
+                run_ranges(score_fold, ranges, n_parallel)
     return scores
 
 
-class _Fold:
+class _Try:
     """A fold, and what of it does not depend on the solution."""
 
-    def __init__(self, X: Any, Y: _Array, train: _Array, test: _Array) -> None:
-        self._X, self._train, self._test = X, train, test
-        self._Y = Y[train]
+    def __init__(self, X: Any, Y: _Array, fold: Fold) -> None:
+        self._X, self._Y, self._fold = X, Y, fold
         self._weights: dict[Hashable, Any] = {}
 
     def predictions(
-        self, paths: list[_Path], rows: Any
+        self, paths: list[list[_Path]], rows: Any
     ) -> Iterator[tuple[HERAClassifier, _Array, _Array]]:
-        """Yield each model with its best labels and its probabilities for the fold."""
-        features = paths[0][0][0]._make_features(rows[self._train])
-        queries = rows[self._test]
-        for path in paths:
-            start: Solution | None = None
-            for same_run in path:
-                run = copy(same_run[0])
-                solution = self._solve(run, features, start)
-                linear = np.empty((queries.shape[0], self._Y.shape[1]), solution.P.dtype)
-                run._linear_scores(queries, linear)
-                for model in same_run:
-                    for name in _PREDICTION:
-                        setattr(run, name, getattr(model, name))
-                    yield model, *self._predict(run, linear.copy())
-                start = None if run._is_paper() else solution
+        """Yield each model with its best labels and probabilities for the fold.
 
-    def _solve(self, model: HERAClassifier, features: Features, start: Solution | None) -> Solution:
-        options = model._options()
-        options = replace(options, tol=max(options.tol, _TOLERANCE))
-        solution = model._solve(features, self._Y, options, start)
-        if solution.interrupted:
-            raise KeyboardInterrupt
-        model._take(solution, features.mean)
-        return solution
+        `paths` are in lists of those that want the same features of the rows.
+        """
+        train, queries, Y = rows[self._fold.train], rows[self._fold.test], self._Y[self._fold.train]
+        for same_features in paths:
+            features = same_features[0][0][0]._make_features(train)
+            for path in same_features:
+                start: Solution | None = None
+                for same_run in path:
+                    run = copy(same_run[0])
+                    solution = _solve(run, features, Y, start)
+                    linear = np.empty((queries.shape[0], Y.shape[1]), solution.P.dtype)
+                    run._linear_scores(queries, linear)
+                    for model in same_run:
+                        for name in _PREDICTION:
+                            setattr(run, name, getattr(model, name))
+                        yield model, *self._predict(run, linear.copy())
+                    # Where the published method stops is part of it, so it always starts afresh.
+                    start = None if run._is_paper() else solution
 
     def _predict(self, model: HERAClassifier, linear: _Array) -> tuple[_Array, _Array]:
         neighbors = None
@@ -374,7 +385,7 @@ class _Fold:
         key = model.n_neighbors, model.neighbor_rank, normalize
         if key not in self._weights:
             self._weights[key] = neighbor_weights(
-                *(self._X[self._test], self._X[self._train]),
+                *(self._X[self._fold.test], self._X[self._fold.train]),
                 n_neighbors=model.n_neighbors,
                 neighbor_rank=model.neighbor_rank,
                 normalize=normalize,
@@ -382,14 +393,24 @@ class _Fold:
         return self._weights[key]
 
 
-def _groups(models: list[HERAClassifier]) -> list[list[_Path]]:
-    """Divide models into groups with the same features, and these into paths of runs."""
+def _solve(
+    model: HERAClassifier, features: Features, Y: _Array, start: Solution | None
+) -> Solution:
+    options = model._options()
+    if model.formulation != "paper":
+        options = replace(options, tol=max(options.tol, _TOLERANCE))
+    solution = model._solve(features, Y, options, start)
+    if solution.interrupted:
+        raise KeyboardInterrupt
+    model._take(solution, features.mean)
+    return solution
+
+
+def _paths(models: list[HERAClassifier]) -> list[_Path]:
+    """Divide models into runs that follow each other, the largest alpha first."""
     return [
-        [
-            _grouped(sorted(path, key=lambda model: -model.alpha), lambda model: model.alpha)
-            for path in _grouped(group, _path_settings)
-        ]
-        for group in _grouped(models, _feature_settings)
+        _grouped(sorted(path, key=lambda model: -model.alpha), lambda model: model.alpha)
+        for path in _grouped(models, _path_settings)
     ]
 
 
@@ -403,21 +424,16 @@ def _grouped(
     return list(groups.values())
 
 
-def _feature_settings(model: HERAClassifier) -> Hashable:
+def _map_settings(model: HERAClassifier) -> Hashable:
     if model.kernel is None:
-        return model._centres()
-    map_settings = model.kernel, model.gamma, model.n_components, model.random_state
-    return model._centres(), map_settings
+        return None
+    return model.kernel, model.gamma, model.n_components, model.random_state
 
 
 def _path_settings(model: HERAClassifier) -> Hashable:
     """What is the same in all runs that follow each other."""
     settings = model.get_params()
-    return tuple((name, settings[name]) for name in settings.keys() - {"alpha", *_PREDICTION})
-
-
-def _map_rows(model: HERAClassifier, X: Any) -> Any:
-    return map_rows(model._fit_map(X, model._options()), X)
+    return tuple(settings[name] for name in sorted(settings.keys() - {"alpha", *_PREDICTION}))
 
 
 def _results(points: list[dict[str, Any]], scores: _Array) -> dict[str, Any]:

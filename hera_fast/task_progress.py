@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -84,8 +85,13 @@ class _Lines:
         self._n_tasks = n_tasks
         self._n_done = 0
         self._start = self._shown_at = time.monotonic()
+        self._lock = threading.Lock()
 
     def advance(self) -> None:
+        with self._lock:
+            self._advance()
+
+    def _advance(self) -> None:
         self._n_done += 1
         now = time.monotonic()
         if now - self._shown_at < _INTERVAL and self._n_done < self._n_tasks:

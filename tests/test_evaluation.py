@@ -307,6 +307,30 @@ def test_ordered_labels():
     assert list(found["mae5"]) == [1, 1, 1]
 
 
+@pytest.mark.parametrize("kind", [int, str])
+def test_distances_are_those_of_the_labels(kind):
+    """Not of their places: as text, "10" comes before "2"."""
+    ages = np.array([2, 4, 7, 10, 30])
+    names = ages.astype(kind)
+    sets = [set(names[row].tolist()) for row in Y]
+    classes = np.unique(names)
+    predicted = classes.tolist().index(kind(4))
+    found = cross_validate_partial(Constant(predicted), X, sets, names[y], cv=3, ordered=True)
+    assert found["mae3"].mean() == pytest.approx(np.mean(abs(ages[y] - 4) <= 3))
+    assert found["mae5"].mean() == pytest.approx(np.mean(abs(ages[y] - 4) <= 5))
+
+
+def test_names_are_on_no_scale():
+    with pytest.raises(ValueError, match=r"ordered=True needs labels that are numbers.*'ant'"):
+        cross_validate_partial(Constant(), X, label_sets(Y), NAMES[y], ordered=True)
+
+
+def test_warnings_of_threads_are_not_counted():
+    with joblib.parallel_config(backend="threading"):
+        found = cross_validate_partial(MODELS["hera"], X, Y, y, cv=4, n_jobs=2)
+    assert np.isnan(found["n_warnings"]).all()
+
+
 def test_without_truth(table):
     found = cross_validate_partial(MODELS, X, Y, cv=3, ordered=True)
     assert list(found) == [*COLUMNS[:4], "covering", "lift", *COLUMNS[10:]]
@@ -397,7 +421,7 @@ def test_truth_must_be_a_candidate():
         cross_validate_partial(Constant(), X, label_sets(Y), NAMES[wrong])
     with pytest.raises(ValueError, match=r"y_true.*row 0 has the label 'owl'.* none of the 5"):
         cross_validate_partial(Constant(), X, label_sets(Y), ["owl"] * 90)
-    with pytest.raises(ValueError, match="one label for each row; row 0 has"):
+    with pytest.raises(ValueError, match="one label for each row, but row 0 has several"):
         cross_validate_partial(Constant(), X, np.ones((90, 5)), np.ones((90, 5)))
 
 

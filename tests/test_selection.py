@@ -10,19 +10,21 @@ from problems import clusters
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, ParameterGrid, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hera_fast import HERAClassifier, HERAClassifierCV, estimator, selection
 from hera_fast.features import make_features
+from hera_fast.fold import make_folds
 from hera_fast.rbf import fit_rbf, map_rows
 from hera_fast.scores import MEASURES, candidate_score
 from hera_fast.threads import threads
 
 X, Y, y = clusters(120, 6, 4, noise=0.6, spread=1.5)
-FOLDS = list(KFold(3, shuffle=True, random_state=0).split(X))
+FOLDS = make_folds(3, X, None, 0)
+SPLITS = [(fold.train, fold.test) for fold in FOLDS]
 CHECKED = HERAClassifierCV({"shrinkage": [0.1, 1.0], "neighbor_weight": [0.0, 1.0]}, cv=2)
 
 # Few rows and loose tolerances; the paper's problem collapses.
@@ -42,7 +44,9 @@ def predictions(model, points, X=X, Y=Y, folds=FOLDS):
 
 
 def loose(**settings):
-    return HERAClassifier(tol=selection._TOLERANCE, **settings)
+    """The estimator of a search: where the published method ends is part of it."""
+    is_paper = settings.get("formulation") == "paper"
+    return HERAClassifier(**({} if is_paper else {"tol": selection._TOLERANCE}), **settings)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -63,7 +67,7 @@ def test_predictions_are_those_of_single_fits(grid, container, dtype):
     rows = container(X.astype(dtype))
     found = predictions(HERAClassifier(max_iter=60), points, rows)
     for point, folds in zip(points, found, strict=True):
-        for (train, test), (best, probabilities, held_out) in zip(FOLDS, folds, strict=True):
+        for (train, test), (best, probabilities, held_out) in zip(SPLITS, folds, strict=True):
             model = loose(max_iter=60, **point).fit(rows[train], Y[train])
             np.testing.assert_array_equal(held_out, test)
             np.testing.assert_array_equal(best, model.predict(rows[test]))
@@ -75,7 +79,7 @@ def test_predictions_are_those_of_single_fits(grid, container, dtype):
 def test_runs_go_on_from_the_next_larger_alpha():
     alphas = [1.0, 10.0, 0.1]
     found = predictions(HERAClassifier(), [{"alpha": alpha} for alpha in alphas])
-    for fold, (train, test) in enumerate(FOLDS):
+    for fold, (train, test) in enumerate(SPLITS):
         model = loose(warm_start=True)
         for alpha in sorted(alphas, reverse=True):
             model.set_params(alpha=alpha).fit(X[train], Y[train])
@@ -130,12 +134,16 @@ def test_work_is_shared(monkeypatch):
     predictions(HERAClassifier(random_state=0), points)
     assert len(points) == 16
     assert counts == {"map": 1, "features": 2 * 3, "gram": 2 * 3, "neighbors": 3, "run": 8 * 3}
+    counts.update(dict.fromkeys(counts, 0))
+    least_squares = {"calibration": [None], "beta": [0.1, 1.0], "alpha": [1.0, 2.0]}
+    predictions(HERAClassifier(), list(ParameterGrid(least_squares)))
+    assert counts == {"map": 0, "features": 3, "gram": 3, "neighbors": 3, "run": 4 * 3}
 
 
 def test_agrees_with_scikit_learns_search():
     grid = {"shrinkage": [0.03, 1.0, 30.0], "n_neighbors": [2, 10]}
-    other = GridSearchCV(loose(), grid, cv=FOLDS, scoring=candidate_score).fit(X, Y)
-    found = HERAClassifierCV(grid, cv=FOLDS, scoring="candidate_score").fit(X, Y)
+    other = GridSearchCV(loose(), grid, cv=SPLITS, scoring=candidate_score).fit(X, Y)
+    found = HERAClassifierCV(grid, cv=SPLITS, scoring="candidate_score").fit(X, Y)
     assert found.cv_results_.keys() <= other.cv_results_.keys()
     for name, column in found.cv_results_.items():
         if name.endswith("score"):
@@ -189,16 +197,38 @@ def test_bad_settings_lose():
 
 
 def test_the_lift_does_not_fall_for_a_label_that_is_everywhere():
-    """Least squares on useless features predict the candidate that all rows share."""
-    rng = np.random.default_rng(0)
+    """With far too much shrinkage all predictions are the candidate that all rows share."""
     everywhere = Y.copy()
     everywhere[:, 0] = True
-    useless = np.hstack([X, rng.standard_normal((len(X), 1))])
     grid = [{"prediction": ["linear"], "shrinkage": [0.1, 1e6]}]
     covering = HERAClassifierCV(grid, scoring="candidate_score", random_state=0)
     lift = HERAClassifierCV(grid, scoring="candidate_lift", random_state=0)
-    assert covering.fit(useless, everywhere).best_params_["shrinkage"] == 1e6
-    assert lift.fit(useless, everywhere).best_params_["shrinkage"] == 0.1
+    assert covering.fit(X, everywhere).best_params_["shrinkage"] == 1e6
+    assert lift.fit(X, everywhere).best_params_["shrinkage"] == 0.1
+
+
+def test_a_random_state_gives_one_kernel_map(monkeypatch):
+    maps = []
+
+    def fit(*arguments, **options):
+        maps.append(fit_rbf(*arguments, **options))
+        return maps[-1]
+
+    monkeypatch.setattr(estimator, "fit_rbf", fit)
+    model = HERAClassifier(random_state=np.random.RandomState(3), n_components=9)
+    grid = {"kernel": ["rbf"], "shrinkage": [0.1, 1.0]}
+    HERAClassifierCV(grid, estimator=model, cv=2, random_state=0).fit(X, Y)
+    in_search, in_last_fit = maps
+    assert in_search.component_indices_.tolist() == in_last_fit.component_indices_.tolist()
+    other = np.random.RandomState(4)
+    model.set_params(random_state=other)
+    HERAClassifierCV(grid, estimator=model, cv=2, random_state=0).fit(X, Y)
+    assert maps[-1].component_indices_.tolist() != in_search.component_indices_.tolist()
+
+
+def test_what_is_shown_cannot_be_searched():
+    search = HERAClassifierCV({"verbose": [0, 1], "callback": [None]}, cv=2, random_state=0)
+    assert len(search.fit(X, Y).cv_results_["params"]) == 2
 
 
 @pytest.mark.parametrize("small", [1, 1 << 30])
@@ -224,7 +254,7 @@ def test_seeds():
 
 @pytest.mark.parametrize(
     ("cv", "n_splits"),
-    [(ShuffleSplit(4, random_state=0), 4), (FOLDS, 3), (np.int64(2), 2), (None, 5)],
+    [(ShuffleSplit(4, random_state=0), 4), (SPLITS, 3), (np.int64(2), 2), (None, 5)],
     ids=["splitter", "list", "number", "None"],
 )
 def test_splitters(cv, n_splits):
@@ -242,6 +272,8 @@ def test_splitters(cv, n_splits):
         ({"param_grid": {"alpha": 1.0}}, TypeError, "alpha"),
         ({"param_grid": []}, ValueError, "no combinations"),
         ({"param_grid": "alpha"}, ValueError, "'param_grid' parameter"),
+        ({"cv": [([0, 1], [])]}, ValueError, "fold 0 has no rows"),
+        ({"cv": [([0, 1], [1, 2])]}, ValueError, "row 1 is held out in fold 0 and trained on"),
         ({"cv": 1000}, ValueError, "n_splits=1000 greater than the number of samples"),
         ({"scoring": "accuracy"}, ValueError, "'scoring' parameter .*candidate_lift"),
         ({"estimator": StandardScaler()}, ValueError, "'estimator' parameter"),
@@ -305,6 +337,8 @@ def test_feature_names():
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     search = HERAClassifierCV({"shrinkage": [0.1]}, cv=2, random_state=0).fit(frame, Y)
     assert search.feature_names_in_.tolist() == list("abcdef")
+    assert not hasattr(search.fit(X[:, :4], Y), "feature_names_in_")
+    assert search.n_features_in_ == 4
 
 
 CHECKS = [
