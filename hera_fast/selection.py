@@ -301,7 +301,7 @@ def grid_scores(
     [[[1.0, 1.0], [1.0, 1.0]]]
     """
     silent = {"verbose": 0, "callback": None}
-    models = [clone(estimator).set_params(**(point | silent)) for point in points]
+    models = [copy(estimator).set_params(**(point | silent)) for point in points]
     for model in models:
         model._validate_params()
         model._options()
