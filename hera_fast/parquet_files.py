@@ -76,35 +76,39 @@ def read_parquet(
     array([[1.5],
            [nan]])
     """
-    parquet = _pyarrow("pyarrow.parquet").ParquetFile(file)
-    metadata = parquet.metadata
-    size = file.seek(0, os.SEEK_END)
-    check_expansion(8 * metadata.num_rows * metadata.num_columns, size, "the table")
-    table = parquet.read()
+    opened = _pyarrow("pyarrow.parquet").ParquetFile(file)
+    schema, metadata = opened.schema_arrow, opened.metadata
     # pandas writes the index as a column of its own.
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    table = table.drop_columns([name for name in table.column_names if name in index])
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    names = [name for name in schema.names if name not in index]
     candidate_name, *target_name = (
-        table.column_names[column]
-        for column in find_columns(table.column_names, candidate_column, target_column)
+        names[column] for column in find_columns(names, candidate_column, target_column)
     )
+    features = [name for name in names if name not in (candidate_name, *target_name)]
+    _check_features(schema, features)
+    check_expansion(_unfolded(metadata), file.seek(0, os.SEEK_END), "the table")
+    # Of a long text that many rows have, the file may hold one copy: so does the memory.
+    leaves = [metadata.schema.column(column).path for column in range(metadata.num_columns)]
+    opened = _pyarrow("pyarrow.parquet").ParquetFile(
+        file, metadata=metadata, read_dictionary=leaves
+    )
+    table = opened.read(columns=names).select(names)
     if not table.num_rows:
         raise ValueError("there is no row in the table")
-    saved = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+    saved = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
     candidates, labels = _candidates(
         table.column(candidate_name), separator, saved.get("target_names"), _where(candidate_name)
     )
     target = None
     for name in target_name:
-        truth = _plain(table.column(name)).to_pylist()
+        truth = _entries(table.column(name))
         target = truth_of_labels(truth, labels, candidates, _where(name))
-    features = table.drop_columns([candidate_name, *target_name])
     return {
-        "data": _numbers(features),
+        "data": _numbers(table.select(features)),
         "candidates": candidates,
         "target": target,
         "target_names": labels,
-        "feature_names": features.column_names,
+        "feature_names": features,
         "DESCR": saved.get("DESCR", ""),
     }
 
@@ -117,75 +121,98 @@ def _where(column: str) -> Callable[[int], str]:
     return lambda row: f"row {row}, column {column!r}"
 
 
-def _plain(column: Any) -> Any:
-    """The values themselves instead of their numbers in a dictionary."""
+def _check_features(schema: Any, names: list[str]) -> None:
     types = _pyarrow("pyarrow").types
-    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
+    is_number = types.is_floating, types.is_integer, types.is_boolean, types.is_decimal
+    for name in names:
+        kind = schema.field(name).type
+        if not any(is_kind(kind) for is_kind in is_number):
+            raise ValueError(
+                f"column {name!r} holds {kind}, but features are numbers. Leave it out if it is no "
+                "feature"
+            )
+
+
+def _unfolded(metadata: Any) -> int:
+    """How many bytes all columns take, and at least 8 for each value."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (group.column(column) for group in groups for column in range(group.num_columns))
+    return sum(max(8 * chunk.num_values, chunk.total_uncompressed_size) for chunk in chunks)
+
+
+def _encoded(values: Any) -> tuple[list[Any], Any]:
+    """The distinct values, and the number of each row's value among them, or null."""
+    encoded = values.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices
+
+
+def _entries(column: Any) -> list[Any]:
+    """A string or integer for each row, or None; rows with equal strings share them."""
+    found, numbers = _encoded(column.unify_dictionaries().combine_chunks())
+    return [None if number is None else found[number] for number in numbers.to_pylist()]
 
 
 def _candidates(
     column: Any, separator: str, order: list[Any] | None, where: Callable[[int], str]
 ) -> tuple[Any, list[Any]]:
     types = _pyarrow("pyarrow").types
-    column = _plain(column)
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        return candidates_of_cells(column.fill_null("").to_pylist(), separator, where)
+    if _is_text(column.type):
+        return candidates_of_cells([cell or "" for cell in _entries(column)], separator, where)
     is_list = types.is_list, types.is_large_list, types.is_fixed_size_list
     if any(is_kind(column.type) for is_kind in is_list):
-        return _candidates_of_lists(column.combine_chunks(), order, where)
+        return _candidates_of_lists(column.unify_dictionaries().combine_chunks(), order, where)
     raise ValueError(
         f"{where(0)}: the candidates must be lists of strings or integers, or strings such as "
         f"'cat{separator}dog', but the column is of type {column.type}"
     )
 
 
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow("pyarrow").types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
 def _candidates_of_lists(
     lists: Any, order: list[Any] | None, where: Callable[[int], str]
 ) -> tuple[Any, list[Any]]:
-    types = _pyarrow("pyarrow").types
     lengths = lists.value_lengths().fill_null(0).to_numpy()
     if not lengths.all():
         raise ValueError(
             f"{where(int(np.argmin(lengths)))}: there are no candidates. Name at least one label, "
             "or drop the row"
         )
-    values = _plain(lists.flatten())
-    is_label = types.is_string, types.is_large_string, types.is_integer
-    if not any(is_kind(values.type) for is_kind in is_label):
+    values = lists.flatten()
+    if not (_is_text(values.type) or _pyarrow("pyarrow").types.is_integer(values.type)):
         raise ValueError(f"{where(0)}: labels must be strings or integers, not {lists.type}")
     rows = np.repeat(np.arange(len(lengths)), lengths)
     if values.null_count:
         row = rows[int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))]
         raise ValueError(f"{where(row)}: a candidate is missing")
-    encoded = values.dictionary_encode()
-    found = encoded.dictionary.to_pylist()
+    known, numbers = _encoded(values)
+    # A dictionary may hold labels that no row has.
+    used, places = np.unique(numbers.to_numpy(), return_inverse=True)
+    found = [known[number] for number in used]
     labels = _ordered(found, order)
-    place = {label: number for number, label in enumerate(labels)}
-    numbers = np.array([place[label] for label in found])[encoded.indices.to_numpy()]
-    ones = np.ones(len(numbers), np.bool_)
+    column = {label: number for number, label in enumerate(labels)}
+    columns = np.array([column[label] for label in found])[places]
+    ones = np.ones(len(columns), np.bool_)
     shape = len(lengths), len(labels)
-    return sparse.csr_array(sparse.coo_array((ones, (rows, numbers)), shape=shape)), labels
+    return sparse.csr_array(sparse.coo_array((ones, (rows, columns)), shape=shape)), labels
 
 
 def _ordered(found: list[Any], order: list[Any] | None) -> list[Any]:
     """The labels in the order in which they were saved, or sorted if it is another table."""
     if order is not None and set(found) <= set(order):
         return order
-    return sorted_labels(found) if isinstance(found[0], str) else sorted(found)
+    return sorted_labels(found) if isinstance(found[0], str) else sorted(set(found))
 
 
 def _numbers(table: Any) -> _Array:
     pa = _pyarrow("pyarrow")
-    types = pa.types
-    is_number = types.is_floating, types.is_integer, types.is_boolean, types.is_decimal
     single = all(column.type == pa.float32() for column in table.columns)
     data = np.empty(table.shape, np.float32 if single else np.float64)
-    for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if not any(is_kind(column.type) for is_kind in is_number):
-            raise ValueError(
-                f"column {name!r} holds {column.type}, but features are numbers. Leave it out if "
-                "it is no feature"
-            )
+    for number, column in enumerate(table.columns):
         data[:, number] = column.cast(pa.float64(), safe=False).to_numpy()
     return data
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,8 @@ X = [0.5, None, 2.0, 3.0]
 
 def read(columns, *, candidate_column=None, target_column=None, separator="|"):
     file = io.BytesIO()
-    parquet.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), file)
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    parquet.write_table(table, file, compression="zstd")
     parts = read_parquet(
         file,
         candidate_column=candidate_column,
@@ -241,10 +243,45 @@ def test_damaged_metadata(saved, tmp_path):
         load_partial_labels(tmp_path / "x.parquet")
 
 
+def test_a_long_text_in_many_rows_takes_memory_once():
+    """The cells would be 1 GB."""
+    text, n = "a" * 10**5, 10**4
+    cells = pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array([text]))
+    lists = pa.ListArray.from_arrays(np.arange(n + 1, dtype=np.int32), cells)
+    for candidates in (cells, lists):
+        tracemalloc.start()
+        before = pa.default_memory_pool().max_memory()
+        bunch = read({"x": np.zeros(n), "candidates": candidates, "target": cells})
+        assert pa.default_memory_pool().max_memory() - before < 10**7
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+        tracemalloc.stop()
+        assert bunch.target_names.tolist() == [text]
+        assert bunch.target.tolist() == [0] * n
+
+
+@pytest.mark.parametrize("names", [["b", "unused", "a"], [5, 7, 3]])
+def test_labels_of_a_dictionary_that_no_row_has(names):
+    first, _, last = names
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 2, 2], pa.int8()), pa.array(names))
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 3], pa.int32()), values)
+    bunch = read({"x": [1.0, 2.0], "candidates": lists, "target": values[1:]})
+    assert bunch.target_names.tolist() == [last, first]
+    assert bunch.candidates.toarray().astype(int).tolist() == [[1, 1], [1, 0]]
+
+
+def test_other_columns_with_the_beginning_of_a_name():
+    """For Parquet x.y could be within x."""
+    bunch = read({"x": [1.0], "x.y": [2.0], "candidates": [["a"]], "candidates.z": [3.0]})
+    assert bunch.feature_names == ["x", "x.y", "candidates.z"]
+    assert bunch.data.tolist() == [[1.0, 2.0, 3.0]]
+
+
 def test_bombs(monkeypatch):
     monkeypatch.setattr(expansion, "_HARMLESS", 10**5)
     table = pa.table({"x": pa.nulls(10**6, pa.float64()), "candidates": ["a"] * 10**6})
     refused(table, "the table would unfold from .* out of proportion")
+    refused({"x": [1.0], "candidates": [[7] * 10**6]}, "the table would unfold from")
+    refused({"x": [1.0], "candidates": ["a" * 10**6]}, "the table would unfold from")
     bunch = example()
     file = io.BytesIO()
     write_parquet(file, bunch)
