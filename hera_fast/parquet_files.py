@@ -1,8 +1,9 @@
 """Partial-label data in Parquet files.
 
-The columns are as in CSV files, but the candidates may also be a list of strings or integers for
-each row. What the columns cannot tell (the order of the labels, labels that are candidates of no
-row, the description) is kept in the metadata of the file, under the key ``hera-fast``, as JSON.
+The columns are as in CSV files, with labels that are text. The candidates may also be a list of
+strings or integers for each row; then these are the labels. What the columns cannot tell (the order
+of the labels, labels that are candidates of no row, the description) is kept in the metadata of the
+file, under the key ``hera-fast``, as JSON.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def read_parquet(
     target = None
     for name in target_name:
         truth = _entries(table.column(name))
+        if _is_text(table.schema.field(candidate_name).type):
+            truth = ["" if label is None else str(label).strip() for label in truth]
         target = truth_of_labels(truth, labels, candidates, _where(name))
     return {
         "data": _numbers(table.select(features)),

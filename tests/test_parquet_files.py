@@ -75,6 +75,17 @@ def test_cells_of_text(kind):
     assert_animals(read(columns, **options))
 
 
+@pytest.mark.parametrize("truth", [[10, 9, 9, 2], ["10", " 9", "9 ", "2"]])
+def test_truth_beside_cells_of_text_is_text_as_in_csv_files(truth, tmp_path):
+    frame = pd.DataFrame({"x": X, "candidates": ["10", "9", "10 | 9", "2"], "target": truth})
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    bunch = load_partial_labels(tmp_path / "x.parquet")
+    assert bunch.target_names.tolist() == ["2", "9", "10"]
+    assert bunch.target.tolist() == [2, 1, 1, 0]
+    assert_same(bunch, load_partial_labels(tmp_path / "x.csv"))
+
+
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()])
 def test_integer_labels(kind):
     bunch = read(
@@ -212,6 +223,10 @@ def test_without_pyarrow(tmp_path, monkeypatch):
             "row 2, column 'target': the true label is missing",
         ),
         ({"target": [1, 1, 1, 1]}, "row 0, column 'target': the true label is 1, which is not"),
+        (
+            {"candidates": ["cat", "dog", "owl", "owl"], "target": ["cat", "dog", None, "owl"]},
+            "row 2, column 'target': the true label is missing",
+        ),
         ({"x": ["1", "2", "3", "4"]}, "column 'x' holds string, but features are numbers"),
         ({"x": [[1.0]] * 4}, r"column 'x' holds list<\w+: double>, but features are numbers"),
         ({"x": [1.0, 2.0, float("inf"), 3.0]}, r"infinity in row 2, column 0 \('x'\)"),
