@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -114,10 +115,17 @@ def _text(rows: list[str]) -> str | list[str]:
 def _read_hdf5(file: BinaryIO) -> dict[str, Any]:
     h5py = require("h5py", "files", "a MATLAB file of version 7.3")
     with h5py.File(file.name, "r") as root:
-        return _hdf5_group(h5py, root, are_variables=True)
+        return _hdf5_group(h5py, root, _Needed(), are_variables=True)
 
 
-def _hdf5_group(h5py: Any, group: Any, *, are_variables: bool) -> dict[str, Any]:
+@dataclass
+class _Needed:
+    """How much memory everything that was read of a file takes."""
+
+    size: int = 0
+
+
+def _hdf5_group(h5py: Any, group: Any, needed: _Needed, *, are_variables: bool) -> dict[str, Any]:
     """The variables of a file or the fields of a struct, as far as they matter."""
     found: dict[str, Any] = {}
     for name in group:
@@ -126,52 +134,61 @@ def _hdf5_group(h5py: Any, group: Any, *, are_variables: bool) -> dict[str, Any]
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             found[name] = Unreadable("it is a link")
         elif name.lower() in NAMES:
-            found[name] = _hdf5_value(h5py, group[name], name)
+            found[name] = _hdf5_value(h5py, group[name], name, needed)
         elif are_variables and isinstance(group[name], h5py.Group) and not name.startswith("#"):
-            found[name] = _hdf5_group(h5py, group[name], are_variables=False)
+            found[name] = _hdf5_group(h5py, group[name], needed, are_variables=False)
     return found
 
 
-def _hdf5_value(h5py: Any, item: Any, name: str) -> Any:
+def _hdf5_value(h5py: Any, item: Any, name: str, needed: _Needed) -> Any:
     if isinstance(item, h5py.Group):
         is_sparse = "MATLAB_sparse" in item.attrs
-        return _hdf5_sparse(item, name) if is_sparse else Unreadable("it is a struct")
+        return _hdf5_sparse(item, name, needed) if is_sparse else Unreadable("it is a struct")
     kind = _hdf5_class(item)
     if kind == "cell":
-        cells = [item.file[reference] for reference in _hdf5_array(item, name, "O").ravel()]
+        references = _hdf5_array(item, name, "O", needed).ravel()
+        cells = [item.file[reference] for reference in references]
         if all(isinstance(cell, h5py.Dataset) and _hdf5_class(cell) == "char" for cell in cells):
-            return [_hdf5_value(h5py, cell, name) for cell in cells]
+            return [_hdf5_value(h5py, cell, name, needed) for cell in cells]
         return Unreadable("it is a cell")
     if kind == "char":
         if "MATLAB_empty" in item.attrs:
             return ""
-        codes = _hdf5_array(item, name, "u").astype("<u2")
+        codes = _hdf5_array(item, name, "u", needed).astype("<u2")
         return _text([row.tobytes().decode("utf-16-le") for row in codes.T])
     if item.dtype.kind not in "biuf":
         return Unreadable(f"it is a {kind or 'variable'} of {item.dtype}")
-    return _hdf5_array(item, name, "biuf").T
+    return _hdf5_array(item, name, "biuf", needed).T
 
 
 def _hdf5_class(item: Any) -> str:
     return np.bytes_(item.attrs.get("MATLAB_class", b"")).decode()
 
 
-def _hdf5_array(dataset: Any, name: str, kinds: str) -> _Array:
+def _hdf5_array(dataset: Any, name: str, kinds: str, needed: _Needed) -> _Array:
     """All of a dataset, unless a short file claims that it is huge or it is in other files."""
     if dataset.external or dataset.is_virtual or dataset.dtype.kind not in kinds:
         raise ValueError(f"{name} is stored in a way that is not read")
-    stored = min(dataset.id.get_storage_size(), dataset.file.id.get_filesize())
-    check_expansion(dataset.nbytes, stored, name)
+    file_size = dataset.file.id.get_filesize()
+    # Numbers become double, and texts take several bytes for each character.
+    size = 8 * dataset.size
+    check_expansion(size, min(dataset.id.get_storage_size(), file_size), name)
+    # A cell may hold the same text any number of times.
+    needed.size += size
+    check_expansion(needed.size, file_size, f"the file, up to {name},")
     array: _Array = dataset[()]
     return array
 
 
-def _hdf5_sparse(group: Any, name: str) -> Any:
-    starts = _hdf5_array(group["jc"], name, "iu")
+def _hdf5_sparse(group: Any, name: str, needed: _Needed) -> Any:
+    starts = _hdf5_array(group["jc"], name, "iu", needed)
     n_rows = int(group.attrs["MATLAB_sparse"])
     # Without entries there is nothing but the starts of the columns.
-    rows = _hdf5_array(group["ir"], name, "iu") if "ir" in group else np.empty(0, np.int64)
-    values = _hdf5_array(group["data"], name, "biuf") if "data" in group else np.empty(0)
+    rows, values = np.empty(0, np.int64), np.empty(0)
+    if "ir" in group:
+        rows = _hdf5_array(group["ir"], name, "iu", needed)
+    if "data" in group:
+        values = _hdf5_array(group["data"], name, "biuf", needed)
     parts = values, rows.astype(np.int64), starts.astype(np.int64)
     try:
         matrix = sparse.csc_array(parts, shape=(n_rows, len(starts) - 1))

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.io import loadmat, savemat
 from scipy.io.matlab import MatWriteError
 
-from hera_fast import extras, matlab_files
+from hera_fast import expansion, extras, matlab_files
 from hera_fast.bunch import make_bunch
 from hera_fast.data_files import load_partial_labels, save_partial_labels
 from hera_fast.matlab_files import write_matlab
@@ -293,6 +293,22 @@ def test_huge_datasets_without_contents_are_not_read(path):
         root.create_dataset("data", (2, 10**10), "f8", chunks=(1, 10**5))
         root["partial_target"] = CANDIDATES * 1.0
     with pytest.raises(ValueError, match=r"lost\.mat: data would unfold from 0 bytes to 16000000"):
+        load_partial_labels(path)
+
+
+def test_a_cell_that_holds_the_same_text_many_times_is_not_read(path, monkeypatch):
+    monkeypatch.setattr(expansion, "_HARMLESS", 10**6)
+    write_hdf5(path, {"data": DATA, "partial_target": CANDIDATES.T, "target_names": ["a"] * 3})
+    with h5py.File(path, "r+") as root:
+        # A text of 50,000 characters that takes no space, for up to 8 bytes each.
+        text = root["#refs#"].create_dataset("text", (50_000, 1), "u2", chunks=(1000, 1))
+        text.attrs["MATLAB_class"] = np.bytes_("char")
+        root["target_names"][0, :2] = text.ref
+    with pytest.raises(ValueError, match="more than once"):
+        load_partial_labels(path)
+    with h5py.File(path, "r+") as root:
+        root["target_names"][0, 2] = root["#refs#"]["text"].ref
+    with pytest.raises(ValueError, match=r"lost\.mat: the file, up to target_names, would unfold"):
         load_partial_labels(path)
 
 
