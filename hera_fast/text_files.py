@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -33,6 +35,8 @@ _Array = np.ndarray[Any, Any]
 
 _ROWS = 1000  # at once: the text of a number takes many times the memory of the number
 _SHOWN = 20
+_LONGEST_CELL = 2**31 - 1  # the largest limit that the csv module takes on every system
+_LIMIT = threading.Lock()
 
 
 def read_text(
@@ -83,12 +87,13 @@ def read_text(
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     try:
-        header = next(reader, [])
-        if not header:
-            raise ValueError("line 1 is empty: it must name the columns")
-        hint = f"; they must be separated by {delimiter!r}"
-        label_columns = find_columns(header, candidate_column, target_column, hint=hint)
-        return _read_rows(reader, header, label_columns, separator)
+        with _cells_of_any_length():
+            header = next(reader, [])
+            if not header:
+                raise ValueError("line 1 is empty: it must name the columns")
+            hint = f"; they must be separated by {delimiter!r}"
+            label_columns = find_columns(header, candidate_column, target_column, hint=hint)
+            return _read_rows(reader, header, label_columns, separator)
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num}: {error}") from error
     except UnicodeDecodeError as error:
@@ -97,6 +102,17 @@ def read_text(
         ) from error
     finally:
         text.detach()
+
+
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """A row may have many candidates. The limit holds for the whole process."""
+    with _LIMIT:
+        before = csv.field_size_limit(_LONGEST_CELL)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _read_rows(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -260,8 +262,29 @@ def test_the_same_column_twice():
     refused(ANIMALS, reason, target_column="candidates")
 
 
-def test_long_text_that_the_csv_module_refuses():
-    refused(f"a,candidates\n1,{'x' * 200_000}\n", "line 2: field larger than field limit")
+def test_rows_with_many_candidates():
+    labels = [f"label {number}" for number in range(20_000)]
+    bunch = read(written(make_bunch([[1.0], [2.0]], [labels, labels[:1]])))
+    assert bunch.target_names.tolist() == sorted(labels)
+    assert bunch.candidates.sum(axis=1).tolist() == [20_000, 1]
+
+
+def test_the_limit_of_the_csv_module_stays():
+    before = csv.field_size_limit()
+    long = f"a,candidates\n1,{'x' * 200_000}\n"
+    read(long)
+    assert csv.field_size_limit() == before
+    refused(long + "1\n", "line 3 has 1 cells")
+    assert csv.field_size_limit() == before
+
+
+def test_several_threads_read_long_cells():
+    before = csv.field_size_limit()
+    text = "a,candidates\n" + f"1,{'x' * 200_000}\n" * 20
+    with ThreadPoolExecutor(4) as threads:
+        shapes = [bunch.data.shape for bunch in threads.map(read, [text] * 8)]
+    assert shapes == [(20, 1)] * 8
+    assert csv.field_size_limit() == before
 
 
 def test_nothing_is_left_open_or_closed():
