@@ -29,6 +29,10 @@ _SYNONYMS = {
     "feature_names": ("feature_names",),
     "DESCR": ("descr",),
 }
+# A way in which matrices are turned: whether the data have a column for each example, whether the
+# candidates have a row for each, and whether the truth has "columns", "rows" or is a "vector".
+_Way = tuple[bool, bool, str | None]
+_USUAL, _ROWS, _COLUMNS = (False, False), (False, True), (True, False)
 #: Names of all variables that matter, in lower case.
 NAMES = frozenset(name for names in _SYNONYMS.values() for name in names)
 
@@ -61,8 +65,8 @@ def palm_parts(variables: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If variables are missing, do not fit, or fit in several ways of which the usual one makes
-        no sense.
+        If variables are missing, do not fit, or make sense in several ways of which none is the
+        usual one.
 
     Examples
     --------
@@ -87,21 +91,47 @@ def palm_parts(variables: Mapping[str, Any]) -> dict[str, Any]:
         shapes = f"data is {_by(data)}, partial_target is {_by(candidates)}"
         shapes += "" if target is None else f", target is {_by(target)}"
         raise ValueError(f"no number of rows and labels fits the variables: {shapes}")
-    parts = {
-        **_turned(data, candidates, target, *ways[0]),
+    others = {
         "target_names": _names(fields["target_names"], "target_names"),
         "feature_names": _names(fields["feature_names"], "feature_names"),
         "DESCR": fields["DESCR"] if type(fields["DESCR"]) is str else "",
     }
-    if len(ways) > 1:
+    if len(ways) == 1:
+        return {**_turned(data, candidates, target, *ways[0]), **others}
+    return _sensible_parts((data, candidates, target), others, ways)
+
+
+def _sensible_parts(
+    matrices: tuple[Any, Any, Any], others: dict[str, Any], ways: list[_Way]
+) -> dict[str, Any]:
+    """The parts in the first way in which they make a data set."""
+    found: dict[tuple[bool, bool], dict[str, Any]] = {}
+    errors: list[Exception] = []
+    for way in ways:
         try:
+            parts = {**_turned(*matrices, *way), **others}
             make_bunch(**parts)
-        except ValueError as error:
-            raise ValueError(
-                f"{error}. The variables fit in several ways, of which the usual one was taken: "
-                "data with a row, partial_target and target with a column for each example"
-            ) from error
-    return parts
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+        else:
+            found.setdefault(way[:2], parts)
+    if not found:
+        raise ValueError(
+            f"{errors[0]}. The variables fit in several ways, none of which makes sense; this is "
+            f"said of {_orientation(*ways[0][:2])}"
+        ) from errors[0]
+    # Either is as natural as the other.
+    if found.keys() >= {_ROWS, _COLUMNS} and _USUAL not in found:
+        raise ValueError(
+            f"the variables make sense in two ways: {_orientation(*_ROWS)}, or "
+            f"{_orientation(*_COLUMNS)}. Save {_orientation(*_USUAL)}"
+        )
+    return next(iter(found.values()))
+
+
+def _orientation(data_turned: bool, candidates_turned: bool) -> str:
+    data, candidates = "column" if data_turned else "row", "row" if candidates_turned else "column"
+    return f"data with a {data} and partial_target with a {candidates} for each example"
 
 
 def _fields(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,13 +192,9 @@ def _by(matrix: Any) -> str:
 
 def _ways(
     data: tuple[int, int], candidates: tuple[int, int], target: tuple[int, int] | None
-) -> list[tuple[bool, bool, str | None]]:
-    """All ways in which the shapes fit, the usual one first.
-
-    A way is whether the data have a column for each example, whether the candidates have a row
-    for each, and whether the truth has "columns", "rows" or is a "vector".
-    """
-    ways: list[tuple[bool, bool, str | None]] = []
+) -> list[_Way]:
+    """All ways in which the shapes fit, the usual one first, the least usual one last."""
+    ways: list[_Way] = []
     for data_turned, candidates_turned in product((False, True), repeat=2):
         n = data[1] if data_turned else data[0]
         q, n_candidates = candidates[::-1] if candidates_turned else candidates
@@ -192,8 +218,12 @@ def _turned(
     n = data.shape[1] if data_turned else data.shape[0]
     # A damaged file may claim any number of rows, and each takes memory.
     if sparse.issparse(candidates) and candidates.nnz < n:
+        entries = sparse.coo_array(candidates)
+        rows = np.unique(entries.row if candidates_turned else entries.col)
+        empty = int(np.argmax(np.append(rows, -1) != np.arange(len(rows) + 1)))
         raise ValueError(
-            f"partial_target has {candidates.nnz} entries for {n} rows: some have no candidates"
+            f"partial_target has {candidates.nnz} entries for {n} rows: row {empty} has no "
+            "candidates"
         )
     matrix = sparse.csr_array(candidates if candidates_turned else candidates.T)
     truth = None

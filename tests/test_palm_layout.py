@@ -110,12 +110,57 @@ def test_square_candidates_are_taken_as_usual_if_that_makes_sense():
     assert parts["target"].tolist() == [0, 1, 2]
 
 
-def test_square_candidates_that_make_no_sense_as_usual():
+def test_square_candidates_that_make_sense_only_when_turned():
     candidates = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 0]])
+    data = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(read(data, candidates, None)["candidates"].toarray(), candidates)
+    parts = read(data.T, candidates, None)
+    np.testing.assert_array_equal(parts["candidates"].toarray(), candidates)
+    np.testing.assert_array_equal(parts["data"], data)
+
+
+def test_square_candidates_beside_turned_data_have_a_column_for_each_example():
+    candidates = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]])
+    parts = read(np.arange(12.0).reshape(4, 3), candidates, None)
+    np.testing.assert_array_equal(parts["candidates"].toarray(), candidates.T)
+
+
+# Five examples with as many features as labels, everything with a column for each example.
+EQUAL = {"data": DATA[:, :3].T, "partial_target": CANDIDATES.T}
+
+
+@pytest.mark.parametrize("form", ["columns", "rows", "row vector", "column vector"])
+def test_as_many_features_as_labels_and_the_truth_decides(form):
+    for turn in (lambda matrix: matrix, np.transpose):
+        bunch = make_bunch(**read(**{k: turn(m) for k, m in EQUAL.items()}, target=TARGETS[form]))
+        np.testing.assert_array_equal(bunch.data, DATA[:, :3])
+        np.testing.assert_array_equal(bunch.candidates.toarray(), CANDIDATES)
+        assert bunch.target.tolist() == TARGET.tolist()
+
+
+@pytest.mark.parametrize(
+    "names", [{"target_names": ["a", "b", "c"]}, {"feature_names": ["a", "b", "c"]}]
+)
+def test_as_many_features_as_labels_and_the_names_decide(names):
+    bunch = make_bunch(**read(**EQUAL, target=None, **names))
+    np.testing.assert_array_equal(bunch.candidates.toarray(), CANDIDATES)
+
+
+def test_as_many_features_as_labels_and_an_empty_set_decides():
+    candidates = CANDIDATES.copy()
+    candidates[:, 0] = 0
+    candidates[2, 1] = 1
+    candidates[4, 1] = 1
+    bunch = make_bunch(**read(EQUAL["data"], candidates.T, None))
+    np.testing.assert_array_equal(bunch.candidates.toarray(), candidates)
+
+
+def test_as_many_features_as_labels_and_nothing_decides():
     refused(
-        "1 of 3 rows have no candidates: row 2.* fit in several ways, of which the usual one",
-        data=np.arange(12.0).reshape(3, 4),
-        partial_target=candidates,
+        "make sense in two ways: data with a row and partial_target with a row for each example, "
+        "or data with a column and partial_target with a column for each example. Save data with "
+        "a row and partial_target with a column",
+        **EQUAL,
         target=None,
     )
 
@@ -280,9 +325,18 @@ def test_empty_candidates():
     )
 
 
+@pytest.mark.parametrize(("rows", "empty"), [([0, 1, 3], 2), ([1, 1, 4], 0), ([0, 0, 1], 2)])
+@pytest.mark.parametrize("kind", [sparse.csc_array, sparse.csr_array, sparse.csc_matrix])
+def test_first_row_without_candidates(rows, empty, kind):
+    candidates = kind((np.ones(3), (rows, [0, 1, 2])), shape=(5, 3))
+    for matrix in (candidates, candidates.T):
+        reason = f"3 entries for 5 rows: row {empty} has no candidates"
+        refused(reason, partial_target=matrix, target=None)
+
+
 def test_rows_that_a_sparse_matrix_only_claims_take_no_memory():
     refused(
-        r"partial_target has 2 entries for 2000000000 rows: some have no candidates",
+        r"partial_target has 2 entries for 2000000000 rows: row 2 has no candidates",
         data=sparse.csr_array((2, 2_000_000_000)),
         partial_target=sparse.csr_array(([1.0, 1.0], [0, 1], [0, 2]), shape=(1, 2_000_000_000)),
         target=None,
