@@ -333,3 +333,6 @@ def _check_encodable(bunch: Bunch) -> None:
             str(name).encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{name!r} is no valid text: {error.reason}") from None
+    # The names were checked with the bunch.
+    if "\0" in bunch.DESCR:
+        raise ValueError("DESCR has a null character, which not every file keeps: remove it")

@@ -293,6 +293,7 @@ def test_bunches_of_others(tmp_path):
         ({"target_names": ["a", "b", "\ud800"]}, ValueError, r"'\\ud800' is no valid text"),
         ({"feature_names": ["a", "\udfff"]}, ValueError, r"'\\udfff' is no valid text"),
         ({"DESCR": "\udc00"}, ValueError, "is no valid text"),
+        ({"DESCR": "A word.\0"}, ValueError, "DESCR has a null character"),
         ({"separator": ""}, ValueError, "separator must not be empty"),
         ({"separator": 1}, TypeError, "separator must be a string, got int"),
     ],
