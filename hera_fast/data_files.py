@@ -23,6 +23,7 @@ from hera_fast.text_files import read_text, write_text
 
 __all__ = ["load_partial_labels", "save_partial_labels"]
 
+_Array = np.ndarray[Any, Any]
 _Path = str | os.PathLike[str]
 
 _FIELDS = ("data", "candidates", "target", "target_names", "feature_names", "DESCR")
@@ -239,7 +240,7 @@ def save_partial_labels(
         The candidate labels of each row, in any form that :meth:`HERAClassifier.fit` takes.
     target : array-like, shape (n,), or None, default=None
         The true label of each row, if known. When the candidates are a matrix without names,
-        integers are columns of it.
+        numbers are columns of it.
     target_names : array-like of str or int, shape (q,), or None, default=None
         The labels, one for each column of the candidates. By default those that the candidates
         bring along, and ``"0", "1", ...`` when they are a matrix without names.
@@ -320,11 +321,27 @@ def _bunch_of(
             raise ValueError(f"target has shape {truth.shape} for {bunch.data.shape[0]} rows")
         is_matrix = sparse.issparse(candidates) or getattr(candidates, "ndim", 0) == 2
         is_named = hasattr(candidates, "columns")
-        if not (is_matrix and not is_named and truth.dtype.kind in "iu"):
+        if is_matrix and not is_named and truth.dtype.kind in "iuf":
+            truth = _columns(truth)
+        else:
             labels = bunch.target_names.tolist()
             truth = truth_of_labels(truth.tolist(), labels, bunch.candidates, "row {}".format)
         bunch = make_bunch(**{**bunch, "target": truth})
     return bunch
+
+
+def _columns(truth: _Array) -> _Array:
+    """Columns as integers, also where they were computed or loaded as floats."""
+    if truth.dtype.kind == "f":
+        whole = (truth == np.floor(truth)) & (np.abs(truth) < 2**53)
+        if not whole.all():
+            row = int(np.argmin(whole))
+            raise ValueError(
+                f"target of row {row} is {truth[row]}: where the candidates are a matrix without "
+                "names, numbers are columns of it, so they must be integers"
+            )
+        truth = truth.astype(np.int64)
+    return truth
 
 
 def _check_encodable(bunch: Bunch) -> None:

@@ -236,8 +236,10 @@ def test_integer_labels_are_labels_when_the_candidates_bring_them(tmp_path):
     assert back.target.tolist() == [0, 1, 1, 0]
 
 
-def test_integers_are_columns_of_a_matrix(tmp_path):
-    back = there_and_back(tmp_path, ".npz", DATA, CANDIDATES, TARGET, target_names=[2, 1, 0])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float64, np.float32])
+def test_numbers_are_columns_of_a_matrix(dtype, tmp_path):
+    truth = TARGET.astype(dtype)
+    back = there_and_back(tmp_path, ".npz", DATA, CANDIDATES, truth, target_names=[2, 1, 0])
     assert back.target.tolist() == TARGET.tolist()
 
 
@@ -290,6 +292,14 @@ def test_bunches_of_others(tmp_path):
         ({"target": TARGET[:3]}, ValueError, r"target has shape \(3,\) for 4 rows"),
         ({"target": TARGET[:, None]}, ValueError, r"target has shape \(4, 1\) for 4 rows"),
         ({"target": [0, 1, 2, 3]}, ValueError, "target of row 3 is 3"),
+        ({"target": [2.0, 1.0, 0.5, 2.0]}, ValueError, r"target of row 2 is 0\.5: .* integers"),
+        ({"target": [2.0, np.nan, 0.0, 2.0]}, ValueError, "target of row 1 is nan: .* integers"),
+        ({"target": [2.0, 1.0, 0.0, np.inf]}, ValueError, "target of row 3 is inf: .* integers"),
+        (
+            {"target": [2.0, 1e300, 0.0, 2.0]},
+            ValueError,
+            r"target of row 1 is 1e\+300: .* integers",
+        ),
         ({"target_names": ["a", "b", "\ud800"]}, ValueError, r"'\\ud800' is no valid text"),
         ({"feature_names": ["a", "\udfff"]}, ValueError, r"'\\udfff' is no valid text"),
         ({"DESCR": "\udc00"}, ValueError, "is no valid text"),
