@@ -88,14 +88,9 @@ def read_parquet(
     features = [name for name in names if name not in (candidate_name, *target_name)]
     _check_features(schema, features)
     check_expansion(_unfolded(metadata), file.seek(0, os.SEEK_END), "the table")
-    # Of a long text that many rows have, the file may hold one copy: so does the memory.
-    leaves = [metadata.schema.column(column).path for column in range(metadata.num_columns)]
-    opened = _pyarrow("pyarrow.parquet").ParquetFile(
-        file, metadata=metadata, read_dictionary=leaves
-    )
-    table = opened.read(columns=names).select(names)
-    if not table.num_rows:
+    if not metadata.num_rows:
         raise ValueError("there is no row in the table")
+    table = _read_table(file, metadata, names).select(names)
     saved = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
     candidates, labels = _candidates(
         table.column(candidate_name), separator, saved.get("target_names"), _where(candidate_name)
@@ -147,6 +142,19 @@ def _encoded(values: Any) -> tuple[list[Any], Any]:
     """The distinct values, and the number of each row's value among them, or null."""
     encoded = values.dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices
+
+
+def _read_table(file: BinaryIO, metadata: Any, names: list[str]) -> Any:
+    """The columns; of a text that many rows have there is one copy, as there may be in the file."""
+    pa, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    leaves = [metadata.schema.column(column).path for column in range(metadata.num_columns)]
+    encoded = parquet.ParquetFile(file, metadata=metadata, read_dictionary=leaves)
+    groups = range(metadata.num_row_groups)
+    try:
+        return pa.concat_tables([encoded.read_row_group(group, columns=names) for group in groups])
+    except pa.ArrowNotImplementedError:
+        # Lists of so many different texts that they are only in part in a dictionary.
+        return parquet.ParquetFile(file, metadata=metadata).read(columns=names)
 
 
 def _entries(column: Any) -> list[Any]:

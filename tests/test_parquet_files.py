@@ -112,6 +112,33 @@ def test_labels_twice_in_a_row():
     assert bunch.candidates.toarray().tolist() == [[True, True]]
 
 
+@pytest.mark.parametrize("kind", [*TYPES.values(), None], ids=[*TYPES, "text"])
+def test_several_row_groups(kind, tmp_path):
+    candidates = pa.array(SETS, kind) if kind else ["|".join(labels) for labels in SETS]
+    table = pa.table({"x": X, "candidates": candidates, "target": TRUTH})
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1)
+    assert_animals(load_partial_labels(tmp_path / "x.parquet"))
+
+
+@pytest.mark.parametrize("row_group_size", [None, 500])
+def test_labels_that_no_dictionary_holds(row_group_size, tmp_path):
+    """Parquet begins with a dictionary, and goes on without when it gets too large."""
+    path = tmp_path / "x.parquet"
+    labels = [[f"{row:0100}", "z"] for row in range(2000)]
+    table = pa.table({"x": np.zeros(2000), "candidates": labels, "target": [b for _, b in labels]})
+    parquet.write_table(
+        table,
+        path,
+        row_group_size=row_group_size,
+        dictionary_pagesize_limit=1000,
+        write_batch_size=100,
+    )
+    bunch = load_partial_labels(path)
+    assert bunch.target_names.tolist() == sorted({name for pair in labels for name in pair})
+    assert bunch.candidates.sum(axis=1).tolist() == [2] * 2000
+    assert (bunch.target == 2000).all()
+
+
 def test_several_chunks():
     table = pa.table({"x": X, "candidates": SETS, "target": TRUTH})
     assert_animals(read(pa.concat_tables([table[:1], table[1:1], table[1:]])))
