@@ -149,12 +149,9 @@ def _read_table(file: BinaryIO, metadata: Any, names: list[str]) -> Any:
     pa, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     leaves = [metadata.schema.column(column).path for column in range(metadata.num_columns)]
     encoded = parquet.ParquetFile(file, metadata=metadata, read_dictionary=leaves)
+    # Each group has its own dictionaries, and lists are read with one at a time.
     groups = range(metadata.num_row_groups)
-    try:
-        return pa.concat_tables([encoded.read_row_group(group, columns=names) for group in groups])
-    except pa.ArrowNotImplementedError:
-        # Lists of so many different texts that they are only in part in a dictionary.
-        return parquet.ParquetFile(file, metadata=metadata).read(columns=names)
+    return pa.concat_tables([encoded.read_row_group(group, columns=names) for group in groups])
 
 
 def _entries(column: Any) -> list[Any]:

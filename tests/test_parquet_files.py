@@ -133,6 +133,8 @@ def test_labels_that_no_dictionary_holds(row_group_size, tmp_path):
         dictionary_pagesize_limit=1000,
         write_batch_size=100,
     )
+    encodings = parquet.read_metadata(path).row_group(0).column(1).encodings
+    assert {"PLAIN", "RLE_DICTIONARY"} <= set(encodings)
     bunch = load_partial_labels(path)
     assert bunch.target_names.tolist() == sorted({name for pair in labels for name in pair})
     assert bunch.candidates.sum(axis=1).tolist() == [2] * 2000
