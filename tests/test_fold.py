@@ -24,7 +24,7 @@ from hera_fast.fold import Fold, Problem, evaluate_fold
 from hera_fast.scores import candidate_score
 
 X, Y, y = clusters(90, 4, 5, noise=0.5, spread=2.0)
-PROBLEM = Problem(X, Y, y, is_ordered=True)
+PROBLEM = Problem(X, Y, y, positions=np.arange(Y.shape[1], dtype=float))
 FOLD = Fold(3, np.arange(60), np.arange(60, 90))
 MODEL = HERAClassifier(n_neighbors=3)
 
@@ -65,7 +65,7 @@ def test_known_figures():
     truth = np.array([2, 2, 2, 2, 2, 0, 6, 2])
     candidates[np.arange(8), truth] = True
     candidates[6, 2] = True
-    problem = Problem(np.zeros((8, 1)), candidates, truth, is_ordered=True)
+    problem = Problem(np.zeros((8, 1)), candidates, truth, positions=np.arange(7.0))
     figures = evaluate(Constant(2), problem, Fold(0, np.arange(3), np.arange(3, 8)))
     assert figures["inductive"] == 3 / 5
     assert figures["covering"] == 4 / 5
@@ -99,7 +99,7 @@ def test_probabilities_of_zero_are_clipped():
 def pick(scores, candidates, truth):
     """The transductive accuracy of features that are scores."""
     scores, candidates = np.asarray(scores, float), np.asarray(candidates, bool)
-    problem = Problem(scores, candidates, np.asarray(truth), is_ordered=False)
+    problem = Problem(scores, candidates, np.asarray(truth), positions=None)
     rows = np.arange(len(scores))
     return evaluate(Scored(), problem, Fold(0, rows, rows))["transductive"]
 
@@ -129,7 +129,7 @@ def test_labels_that_no_training_row_has():
     candidates[:60, 0] = False
     train = np.flatnonzero(candidates[:60].any(axis=1))
     truth = np.where(candidates[np.arange(90), y], y, candidates.argmax(axis=1))
-    problem = Problem(X, candidates, truth, is_ordered=False)
+    problem = Problem(X, candidates, truth, positions=None)
     unknown = np.mean(truth[60:] == 0)
     assert 0 < unknown < 1
     hera, logistic = (
@@ -235,7 +235,7 @@ def test_threads():
     candidates = np.ones((2, max(most, 1) + 2), bool)
     for n_threads in {1, most, most + 1}:
         truth = np.full(2, min(n_threads, most))
-        problem = Problem(np.zeros((2, 1)), candidates, truth, is_ordered=False)
+        problem = Problem(np.zeros((2, 1)), candidates, truth, positions=None)
         figures = evaluate(Threads(), problem, Fold(0, rows, rows), n_threads)
         assert figures["inductive"] == 1
     assert numba.get_num_threads() == before
