@@ -754,14 +754,16 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.prediction != "linear"
 
     def _combine(self, linear: _Array | None, neighbors: _Array | None) -> _Array:
-        """Weigh scores of the model against those of the neighbours; overwrites the former."""
+        """Weigh scores of the model against those of the neighbours; overwrites both."""
         if linear is None or neighbors is None:
             return neighbors if linear is None else linear  # type: ignore[return-value]
         if self._is_paper():
             linear += neighbors
         else:
             # Probabilities stay probabilities.
-            linear += (neighbors - linear) * (self.neighbor_weight / (1 + self.neighbor_weight))
+            neighbors -= linear
+            neighbors *= self.neighbor_weight / (1 + self.neighbor_weight)
+            linear += neighbors
         return linear
 
     def _linear_scores(self, X: Any, out: _Array) -> None:

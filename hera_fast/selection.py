@@ -65,8 +65,8 @@ _PREDICTION = ("prediction", "n_neighbors", "neighbor_weight", "neighbor_rank")
 # Numbers of a problem whose runs are too short for several threads.
 _SMALL = 1 << 21
 
-# Runs of a search end at this change of the objective: what is left makes no difference to which
-# parameters are better.
+# Runs of a search end at this change of the objective: what is left hardly makes a difference to
+# which parameters are better.
 _TOLERANCE = 3e-3
 
 
