@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import fields
 from numbers import Integral, Real
@@ -13,15 +12,16 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hera_fast.candidates import check_candidates
+from hera_fast.classifier import ProbabilisticPartialLabelClassifier
 from hera_fast.features import Features, make_features
-from hera_fast.inputs import check_finite, check_magnitude, check_weights
+from hera_fast.inputs import check_weights
 from hera_fast.kernels import project_simplex, softmax
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.model_files import MEANING, read_classifier, write_classifier
@@ -38,16 +38,11 @@ __all__ = ["HERAClassifier", "hera"]
 
 _Array = np.ndarray[Any, Any]
 
-# Queries are scored in blocks of about this many numbers, and of some thousand rows at least,
-# because the search for neighbours prepares the training rows once for every block.
-_BLOCK_NUMBERS = 1 << 21
-_BLOCK_ROWS = 4096
-
 # Weights beyond this many copies of a row make no difference to its neighbours.
 _MOST_COPIES = 1 << 31
 
 
-class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class HERAClassifier(ProbabilisticPartialLabelClassifier):
     """Partial-label classifier with a ranking and a reconstruction loss.
 
     Each training row comes with a set of candidate labels, one of which is true. HERA learns how
@@ -351,12 +346,6 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         return cls(**{**settings, **overrides})
 
-    def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what the estimator can do."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def __sklearn_is_fitted__(self) -> bool:
         """Tell whether `fit` has come to its end; it sets some attributes before."""
         return hasattr(self, "coef_")
@@ -454,112 +443,6 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ = solution.history
         self.n_iter_ = len(solution.history["seconds"])
 
-    def predict(self, X: Any, candidates: Any = None) -> _Array:
-        """Predict the label of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (m, d)
-            Rows.
-        candidates : array-like, optional
-            Candidates of these rows, in one of the forms that `fit` takes. A row that has some
-            gets one of them.
-
-        Returns
-        -------
-        labels : ndarray of shape (m,)
-        """
-        best = self._best(X, candidates)
-        return self.classes_[best]
-
-    def decision_function(self, X: Any) -> _Array:
-        """Score the labels of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (m, q), or (m,) with two labels
-            With two labels the difference of their scores, positive for ``classes_[1]``.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        result = np.empty((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
-        for rows, scores in self._score_blocks(X):
-            result[rows] = scores
-        return result[:, 1] - result[:, 0] if result.shape[1] == 2 else result
-
-    def predict_proba(self, X: Any, candidates: Any = None) -> _Array:
-        """Estimate how likely the labels of each row are.
-
-        These are the scores of :meth:`decision_function` where they are probabilities, else the
-        nearest probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (m, d)
-            Rows.
-        candidates : array-like, optional
-            Candidates of these rows, in one of the forms that `fit` takes. A row that has some
-            has no probability elsewhere.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (m, q)
-            Not negative, and each row sums to 1.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        allowed = self._allowed(candidates, X.shape[0])
-        shape = X.shape[0], len(self.classes_)
-        probabilities = np.empty(shape, dtype=self.coef_.dtype)
-        for rows, scores in self._score_blocks(X):
-            block = probabilities[rows]
-            self._to_probabilities(scores, block)
-            if allowed is not None:
-                _restrict(block, scores, allowed[rows])
-                scores[~allowed[rows]] = -np.inf
-            _break_ties(block, scores.argmax(axis=1))
-        return probabilities
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Measure the accuracy.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (m, d)
-            Rows.
-        y : array-like
-            The true labels. Or candidates, in one of the forms that `fit` takes: then the share
-            of predictions that are among them.
-        sample_weight : array-like of shape (m,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        score : float
-        """
-        best = self._best(X)
-        if sample_weight is not None:
-            sample_weight = check_weights(sample_weight, best)
-        allowed, _ = check_candidates(
-            y,
-            n_samples=len(best),
-            classes=self.classes_,
-            unknown="ignore",
-            allow_empty=True,
-        )
-        if not allowed.any():
-            warnings.warn(
-                f"No label in y is one of classes_, which begin with {self.classes_[0]!r}: the "
-                "score is 0. Give the labels as they were given to fit.",
-                stacklevel=2,
-            )
-        return float(np.average(allowed[np.arange(len(best)), best], weights=sample_weight))
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted classifier to a file.
 
@@ -601,22 +484,6 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         model: HERAClassifier = read_classifier(path, cls)
         return model
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        """Check rows; a CSR matrix, or a C-contiguous array."""
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32] if reset else self.coef_.dtype,
-            order="C",
-            ensure_all_finite=False,
-        )
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X, names)
-        check_magnitude(X, names, is_training=reset)
-        return X
 
     def _options(self) -> Options:
         """Collect the parameters of the optimisation."""
@@ -676,42 +543,13 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         factor = self.coef_ if self._feature_map is None else self._feature_map.components_
         return int(factor.shape[1])
 
-    def _allowed(self, candidates: Any, n_rows: int) -> _Array | None:
-        """Which labels a row may get: its candidates, or all of them if it has none."""
-        if candidates is None:
-            return None
-        allowed, _ = check_candidates(
-            candidates, n_samples=n_rows, classes=self.classes_, allow_empty=True
-        )
-        allowed[~allowed.any(axis=1)] = True
-        return allowed
+    def _precision(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.coef_.dtype
+        return dtype
 
-    def _best(self, X: Any, candidates: Any = None) -> _Array:
-        """Index of the label with the largest score."""
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        allowed = self._allowed(candidates, X.shape[0])
-        best = np.empty(X.shape[0], dtype=np.intp)
-        for rows, scores in self._score_blocks(X):
-            if allowed is not None:
-                scores[~allowed[rows]] = -np.inf
-            best[rows] = scores.argmax(axis=1)
-        return best
-
-    def _score_blocks(self, X: Any) -> Iterator[tuple[slice, _Array]]:
-        """Score block after block of rows, so that nothing of size (m, n) is needed."""
-        if self.prediction != "linear" and self._fit_X is None:
-            raise ValueError(
-                f"prediction={self.prediction!r} needs the training rows, which fit did not keep "
-                "because it was called with prediction='linear'. Call fit again."
-            )
+    def _row_width(self) -> int:
         # Features, mapped features or scores, whatever a row has most of.
-        width = max(self.n_features_in_, *self.coef_.shape)
-        size = max(_BLOCK_ROWS, _BLOCK_NUMBERS // width)
-        with threads(self.n_threads):
-            for first in range(0, X.shape[0], size):
-                rows = slice(first, min(first + size, X.shape[0]))
-                yield rows, self._scores(X[rows])
+        return max(self.n_features_in_, *map(int, self.coef_.shape))
 
     def _is_paper(self) -> bool:
         return bool(self._meaning["formulation"] == "paper")
@@ -723,12 +561,17 @@ class HERAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _to_probabilities(self, scores: _Array, out: _Array) -> None:
         if self._scores_are_probabilities():
-            np.divide(scores, scores.sum(axis=1, keepdims=True), out=out)
+            super()._to_probabilities(scores, out)
         else:
             project_simplex(scores, np.ones(scores.shape, dtype=bool), out)
 
     def _scores(self, X: Any) -> _Array:
         """Score rows by the model and the neighbours."""
+        if self.prediction != "linear" and self._fit_X is None:
+            raise ValueError(
+                f"prediction={self.prediction!r} needs the training rows, which fit did not keep "
+                "because it was called with prediction='linear'. Call fit again."
+            )
         shape = X.shape[0], len(self.classes_)
         linear = neighbors = None
         if self.prediction != "neighbors":
@@ -789,29 +632,6 @@ def _is_gaussian(meaning: dict[str, Any]) -> bool:
 def _plain_array(array: Any) -> Any:
     """Make a plain array of one that joblib has mapped to a file."""
     return np.asarray(array) if isinstance(array, np.memmap) else array
-
-
-def _restrict(probabilities: _Array, scores: _Array, allowed: _Array) -> None:
-    """Divide the probability of each row among its allowed labels."""
-    rows = np.flatnonzero(~allowed.all(axis=1))
-    allowed = allowed[rows]
-    part = probabilities[rows] * allowed
-    total = part.sum(axis=1, keepdims=True)
-    empty = np.flatnonzero(total == 0)
-    total[empty] = 1
-    part /= total
-    # There the scores have to decide.
-    rest = np.empty((len(empty), part.shape[1]), dtype=part.dtype)
-    project_simplex(scores[rows[empty]], allowed[empty], rest)
-    part[empty] = rest
-    probabilities[rows] = part
-
-
-def _break_ties(probabilities: _Array, best: _Array) -> None:
-    """Put the best label of each row first where rounding made others equal to it."""
-    rows = np.flatnonzero(probabilities.argmax(axis=1) != best)
-    columns = best[rows]
-    probabilities[rows, columns] = np.nextafter(probabilities[rows, columns], np.inf)
 
 
 def hera(

@@ -22,6 +22,7 @@ __all__ = [
     "cross_product",
     "each_block",
     "multiply_rows",
+    "row_blocks",
     "sum_blocks",
 ]
 
@@ -67,6 +68,28 @@ class SparseBlocks:
         block.data, block.indices = matrix.data[entries], matrix.indices[entries]
         block.indptr = pointers - pointers[0]
         return block
+
+
+def row_blocks(X: Any) -> Any:
+    """Return rows whose slices share their memory: X itself if it is dense.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows.
+
+    Returns
+    -------
+    ndarray or SparseBlocks of shape (n, d)
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from hera_fast.products import row_blocks
+    >>> row_blocks(sparse.csr_array([[1.0, 0.0]])).shape
+    (1, 2)
+    """
+    return SparseBlocks(X) if sparse.issparse(X) else X
 
 
 def _cut(start: int, stop: int, step: int) -> list[slice]:

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import InvalidParameterError
 
-from hera_fast import HERAClassifier, estimator, hera
+from hera_fast import HERAClassifier, classifier, hera
 from hera_fast.run import FIGURES, State
 
 SETTINGS = {
@@ -433,8 +433,8 @@ def test_no_block_size_changes_a_prediction(model, is_sparse, monkeypatch):
     expected = model.predict_proba(rows, candidates=candidates)
     scores = model.decision_function(rows)
     for size in (1, 7, 64, 150):
-        monkeypatch.setattr(estimator, "_BLOCK_ROWS", size)
-        monkeypatch.setattr(estimator, "_BLOCK_NUMBERS", 1)
+        monkeypatch.setattr(classifier, "_BLOCK_ROWS", size)
+        monkeypatch.setattr(classifier, "_BLOCK_NUMBERS", 1)
         found = model.predict_proba(rows, candidates=candidates)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(model.decision_function(rows), scores, rtol=0, atol=1e-12)

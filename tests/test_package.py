@@ -231,7 +231,9 @@ def test_wheel(tmp_path):
     assert wheel.name == f"hera_fast-{hera_fast.__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {
-        f"hera_fast/{path.name}" for path in (ROOT / "hera_fast").glob("*") if path.is_file()
+        path.relative_to(ROOT).as_posix()
+        for pattern in ("*.*", "baselines/*.py")
+        for path in (ROOT / "hera_fast").glob(pattern)
     } | {f"hera_fast/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")}
     assert {"hera_fast/py.typed", "hera_fast/kernels/__init__.py"} <= sources
     assert {name for name in names if ".dist-info/" not in name} == sources
