@@ -1,4 +1,4 @@
-"""What the labelled neighbours of a row say about its label.
+"""The nearest rows of a row, and what they say about its label.
 
 Queries are taken block by block: the search, the weights of the neighbours and the weighted sum of
 their confidences are done for one block before the next one is looked at, so memory does not grow
@@ -20,9 +20,9 @@ import numpy as np
 from scipy import sparse
 
 from hera_fast.kernels._check import check_arrays
-from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity
+from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity, self_neighbors
 
-__all__ = ["neighbor_scores", "neighbor_weights"]
+__all__ = ["nearest_rows", "neighbor_scores", "neighbor_weights"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -33,6 +33,57 @@ _SPARSE_ENTRIES = 1 << 18
 _DENSE_QUERIES = 8192
 _SPARSE_QUERIES = 128
 _SPARSE_POINTS = 4096
+
+
+def nearest_rows(points: Any, queries: Any = None, *, n_neighbors: int) -> tuple[_Array, _Array]:
+    """Find the nearest points of each query, or the nearest other points of each point.
+
+    Parameters
+    ----------
+    points : ndarray or CSR matrix of shape (n, d), float32 or float64
+        Finite values.
+    queries : ndarray or CSR matrix of shape (m, d), default=None
+        Finite values; of the kind and the dtype of `points`. None means the points themselves,
+        each of which is left out of its own list: points equal to it are neighbours at distance 0.
+    n_neighbors : int
+        k, at least 1. All points are neighbours if there are no more than that.
+
+    Returns
+    -------
+    distances : ndarray of shape (m, k), of the same dtype
+        Euclidean distances, ascending.
+    indices : ndarray of shape (m, k), int64
+        Rows of `points`. Equal distances are ordered by index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.neighborhood import nearest_rows
+    >>> distances, indices = nearest_rows(np.array([[0.0], [1.0], [5.0]]), n_neighbors=1)
+    >>> distances.ravel().tolist(), indices.ravel().tolist()
+    ([1.0, 1.0, 4.0], [1, 0, 1])
+    """
+    _check_positive("n_neighbors", n_neighbors)
+    is_self = queries is None
+    queries = points if is_self else queries
+    m, n = queries.shape[0], points.shape[0]
+    k = min(int(n_neighbors), n - is_self)
+    squares, indices = np.empty((m, k), points.dtype), np.empty((m, k), np.int64)
+    is_sparse = sparse.issparse(points)
+    if k == 0:
+        pass
+    elif is_self and not is_sparse:
+        self_neighbors(points, squares, indices)
+    else:
+        if is_sparse:
+            queries, points = _canonical(queries), _canonical(points)
+        search = _search_sparse if is_sparse else _search_dense
+        for start, stop in _query_blocks(queries, k):
+            found = search(queries[start:stop], points, k + is_self)
+            if is_self:
+                found = _leave_out(np.arange(start, stop), *found)
+            squares[start:stop], indices[start:stop] = found
+    return np.sqrt(squares, out=squares), indices
 
 
 def neighbor_scores(
@@ -188,7 +239,7 @@ def _weight_blocks(
     weigh = _weigh_sparse if is_sparse else _weigh_dense
     for start, stop in _query_blocks(queries, k):
         block = queries[start:stop]
-        indices = search(block, points, min(k, points.shape[0]))
+        _, indices = search(block, points, min(k, points.shape[0]))
         if counts is not None:
             indices = _repeat(indices, counts, k)
         weights = weigh(block, points, indices, rank, normalize)
@@ -294,11 +345,11 @@ def _add_up(weights: _Array, indices: _Array, confidence: _Array, out: _Array) -
 # ---- dense rows --------------------------------------------------------------------------------
 
 
-def _search_dense(queries: _Array, points: _Array, k: int) -> _Array:
+def _search_dense(queries: _Array, points: _Array, k: int) -> tuple[_Array, _Array]:
     distances = np.empty((len(queries), k), queries.dtype)
     indices = np.empty((len(queries), k), np.int64)
     nearest_neighbors(queries, points, distances, indices)
-    return indices
+    return distances, indices
 
 
 def _weigh_dense(
@@ -355,7 +406,7 @@ def _gaussian(squares: _Array, rank: int, normalize: bool) -> _Array:
 # ---- sparse rows -------------------------------------------------------------------------------
 
 
-def _search_sparse(queries: Any, points: Any, k: int) -> _Array:
+def _search_sparse(queries: Any, points: Any, k: int) -> tuple[_Array, _Array]:
     m, n = queries.shape[0], points.shape[0]
     transposed = queries.astype(np.float64).T.tocsr()
     query_norms = _squared_norms(queries)[:, np.newaxis]
@@ -388,7 +439,7 @@ def _search_sparse(queries: Any, points: Any, k: int) -> _Array:
         candidates += start
         found = _squared_distances(queries, rows, points, candidates)
         _keep_nearest(best, indices, rows, found, candidates)
-    return indices
+    return best, indices
 
 
 def _keep_nearest(
@@ -402,6 +453,17 @@ def _keep_nearest(
     order = np.lexsort((candidates, found, rows))
     kept = order[np.searchsorted(rows[order], np.arange(m))[:, np.newaxis] + np.arange(k)]
     best[:], indices[:] = found[kept], candidates[kept]
+
+
+def _leave_out(own: _Array, squares: _Array, indices: _Array) -> tuple[_Array, _Array]:
+    """Drop one neighbour of each row: the row itself, or the last one where it is not among them.
+
+    It may be missing where there are many rows equal to it.
+    """
+    kept = indices != own[:, np.newaxis]
+    kept[kept.all(axis=1), -1] = False
+    shape = len(own), indices.shape[1] - 1
+    return squares[kept].reshape(shape), indices[kept].reshape(shape)
 
 
 def _weigh_sparse(queries: Any, points: Any, indices: _Array, rank: int, normalize: bool) -> _Array:

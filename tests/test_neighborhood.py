@@ -12,7 +12,7 @@ from scipy import sparse
 from strategies import dtypes, seeds
 
 from hera_fast import neighborhood as module
-from hera_fast.neighborhood import neighbor_scores
+from hera_fast.neighborhood import nearest_rows, neighbor_scores
 from hera_fast.threads import threads
 
 COMPILED = not numba.config.DISABLE_JIT
@@ -302,6 +302,69 @@ def test_memory_for_sparse_rows_with_many_ties():
     confidence, out = np.ones((20_000, 1)), np.empty((400, 1))
     peak = peak_memory(lambda: neighbor_scores(queries, points, confidence, out, n_neighbors=10))
     assert peak < 50e6  # a matrix of all distances would have 64 MB
+
+
+def naive_nearest(points, queries, k):
+    """The nearest points, without the row of the same number if there are no queries."""
+    rows = points if queries is None else queries
+    squares = ((rows[:, np.newaxis].astype(np.float64) - points) ** 2).sum(axis=2)
+    if queries is None:
+        np.fill_diagonal(squares, np.inf)
+    k = min(k, len(points) - (queries is None))
+    indices = np.argsort(squares, axis=1, kind="stable")[:, :k]
+    return np.sqrt(np.take_along_axis(squares, indices, axis=1)), indices
+
+
+@given(
+    problem=problems(),
+    leave_out=st.booleans(),
+    kind=st.sampled_from([np.asarray, sparse.csr_array]),
+)
+def test_nearest_rows_match_the_naive_twin(problem, leave_out, kind):
+    queries, points, _, options = problem
+    k = options["n_neighbors"]
+    distances, indices = nearest_rows(
+        kind(points), None if leave_out else kind(queries), n_neighbors=k
+    )
+    ref_distances, ref_indices = naive_nearest(points, None if leave_out else queries, k)
+    assert distances.dtype == points.dtype
+    assert indices.dtype == np.int64
+    np.testing.assert_array_equal(indices, ref_indices)
+    np.testing.assert_allclose(distances, ref_distances, rtol=4 * np.finfo(points.dtype).eps)
+
+
+@both_kinds
+def test_a_row_is_left_out_by_its_number(kind):
+    """There are more equal rows than neighbours, so that a search need not find the row itself."""
+    distances, indices = nearest_rows(kind(np.full((5, 2), 0.3)), n_neighbors=2)
+    assert indices.tolist() == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1]]
+    assert not distances.any()
+
+
+@both_kinds
+def test_one_row_has_no_other(kind):
+    distances, indices = nearest_rows(kind(np.ones((1, 2))), n_neighbors=3)
+    assert distances.shape == indices.shape == (1, 0)
+
+
+@pytest.mark.parametrize("leave_out", [True, False])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_blocks_and_threads_do_not_matter_to_nearest_rows(monkeypatch, kind, leave_out):
+    points = kind(np.round(2 * np.random.default_rng(11).normal(size=(60, 4))))
+    queries = None if leave_out else points[:30]
+    ref = nearest_rows(points, queries, n_neighbors=7)
+    monkeypatch.setattr(module, "_BLOCK_ENTRIES", 30)
+    monkeypatch.setattr(module, "_SPARSE_ENTRIES", 30)
+    monkeypatch.setattr(module, "_SPARSE_POINTS", 9)
+    with threads(1):
+        found = nearest_rows(points, queries, n_neighbors=7)
+    for first, second in zip(found, ref, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_bad_number_of_neighbors_is_named():
+    with pytest.raises(ValueError, match=r"^n_neighbors must be at least 1"):
+        nearest_rows(np.ones((2, 2)), n_neighbors=0)
 
 
 GOOD = {
