@@ -7,6 +7,7 @@ not depend on their number. Arrays are checked for dtype, shape and memory order
 from __future__ import annotations
 
 from hera_fast.kernels.confidence import confidence_step
+from hera_fast.kernels.machines import train_machines
 from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity, self_neighbors
 from hera_fast.kernels.ranking import (
     ranking_confidence_gradient,
@@ -38,6 +39,7 @@ __all__ = [
     "self_neighbors",
     "soft_threshold",
     "softmax",
+    "train_machines",
     "update_multipliers",
     "update_multipliers_paper",
 ]
