@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hera_fast.kernels.confidence import confidence_step
 from hera_fast.kernels.machines import train_machines
+from hera_fast.kernels.margins import candidate_margins
 from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity, self_neighbors
 from hera_fast.kernels.ranking import (
     ranking_confidence_gradient,
@@ -26,6 +27,7 @@ from hera_fast.kernels.updates import (
 )
 
 __all__ = [
+    "candidate_margins",
     "confidence_step",
     "fit_gradient",
     "low_rank_target",
