@@ -148,7 +148,7 @@ def test_columns_are_good_and_distinct(seed, q, length, least_side):
 def test_the_code():
     model = PLECOCClassifier(random_state=0).fit(WIDE[0], WIDE[1])
     assert model.code_.dtype == np.int8
-    assert model.code_.shape == (12, 36)  # ceil(10 log2 12)
+    assert model.code_.shape == (12, 72)  # ceil(20 log2 12)
     assert set(np.unique(model.code_)) == {-1, 1}
     assert PLECOCClassifier(code_length=9, random_state=0).fit(*WIDE[:2]).code_.shape == (12, 9)
 
@@ -304,7 +304,7 @@ def test_one_label():
 def test_one_row():
     model = PLECOCClassifier(random_state=0).fit(X[:1], [["a"]])
     assert model.predict(X).tolist() == ["a"] * 120
-    with pytest.warns(UserWarning, match="found 0 of code_length=10"):
+    with pytest.warns(UserWarning, match="found 0 of code_length=20"):
         model = PLECOCClassifier(random_state=0).fit(X[:1], [["a", "b"]])
     assert model.predict(X).tolist() == ["a"] * 120
 
@@ -338,7 +338,7 @@ def test_large_candidate_sets():
     angles = 2 * np.pi * truth / q
     rows = np.column_stack([np.cos(angles), np.sin(angles)])
     model = PLECOCClassifier(random_state=0).fit(rows, candidates)
-    assert model.code_.shape[1] == 60
+    assert model.code_.shape[1] == 119
     away = np.abs(model.predict(rows) - truth)
     assert np.median(np.minimum(away, q - away)) <= 4
 
@@ -347,7 +347,7 @@ def test_columns_that_cannot_be_found():
     """All rows have the candidate 0, so that no column has rows on both sides."""
     candidates = Y.copy()
     candidates[:, 0] = True
-    with pytest.warns(UserWarning, match=r"found 0 of code_length=20 .* Only 1 of 4 labels") as log:
+    with pytest.warns(UserWarning, match=r"found 0 of code_length=40 .* Only 1 of 4 labels") as log:
         model = PLECOCClassifier(random_state=0).fit(X, candidates)
     assert log[0].filename == __file__
     assert (model.predict(X) == 0).all()
@@ -356,9 +356,9 @@ def test_columns_that_cannot_be_found():
 
 
 def test_columns_that_are_too_few():
-    with pytest.warns(UserWarning, match=r"found \d+ of code_length=36 columns"):
+    with pytest.warns(UserWarning, match=r"found \d+ of code_length=72 columns"):
         model = PLECOCClassifier(min_rows=0.6, random_state=0).fit(*WIDE[:2])
-    assert 0 < model.code_.shape[1] < 36
+    assert 0 < model.code_.shape[1] < 72
 
 
 def test_a_run_that_is_too_short():
