@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hera_fast.kernels.confidence import confidence_step
 from hera_fast.kernels.machines import train_machines
-from hera_fast.kernels.margins import candidate_margins
+from hera_fast.kernels.margins import candidate_margins, mean_margin_gradient
 from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity, self_neighbors
 from hera_fast.kernels.ranking import (
     ranking_confidence_gradient,
@@ -31,6 +31,7 @@ __all__ = [
     "confidence_step",
     "fit_gradient",
     "low_rank_target",
+    "mean_margin_gradient",
     "nearest_neighbors",
     "neighbor_similarity",
     "project_simplex",

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from strategies import seeds
 
-from hera_fast.baselines.plsvm import PLSVMClassifier, _is_steady, _Problem
+from hera_fast.baselines.plsvm import PLSVMClassifier, _is_steady, _Loss
 
 both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 X, Y, y = clusters(80, 4, 5, noise=0.4)
@@ -29,11 +29,11 @@ def solution(model):
 
 
 @given(problems(most_labels=5), seeds, st.sampled_from([0.1, 1.0, 10.0]))
-def test_the_objective_is_the_one_that_is_stated(problem, seed, size):
+def test_the_loss_is_the_one_that_is_stated(problem, seed, size):
     W = size * np.random.default_rng(seed).normal(size=(problem.X.shape[1] + 1, problem.Y.shape[1]))
     rows = sparse.csr_array(problem.X) if problem.is_sparse else problem.X
-    found = _Problem(rows, problem.Y, 0.3, True).evaluate(W)
-    np.testing.assert_allclose(found, objective(problem.X, problem.Y, W, 0.3), rtol=1e-10)
+    found, _ = _Loss(rows, problem.Y).evaluate(W)
+    np.testing.assert_allclose(found, objective(problem.X, problem.Y, W, 0.0), rtol=1e-10)
 
 
 @given(seeds, st.booleans(), st.booleans())
@@ -41,38 +41,36 @@ def test_the_direction_is_the_derivative_where_there_is_one(seed, is_sparse, fit
     """Scores of random numbers do not tie, and no margin is within reach of 1."""
     rng = np.random.default_rng(seed)
     rows, matrix, _ = clusters(12, 3, 4, seed=seed % 1000)
-    W, V = rng.normal(size=(2, 4, 4))
-    if not fit_intercept:
-        W[-1] = V[-1] = 0
-    problem = _Problem(sparse.csr_array(rows) if is_sparse else rows, matrix, 0.7, fit_intercept)
+    W, V = rng.normal(size=(2, 3 + fit_intercept, 4))
+    loss = _Loss(sparse.csr_array(rows) if is_sparse else rows, matrix)
     step = 1e-7
-    slope = (problem.evaluate(W + step * V) - problem.evaluate(W - step * V)) / (2 * step)
-    problem.evaluate(W)
-    expected = ((0.7 * W - problem.direction()) * V).sum()
-    np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=1e-5)
+    slope = (loss.evaluate(W + step * V)[0] - loss.evaluate(W - step * V)[0]) / (2 * step)
+    _, direction = loss.evaluate(W)
+    np.testing.assert_allclose(slope, -(direction * V).sum(), rtol=1e-5, atol=1e-5)
 
 
 def test_with_one_candidate_each_the_direction_is_a_subgradient_everywhere():
-    """The problem is convex then: the tangent is below the objective, also where scores tie."""
+    """The problem is convex then: the tangent is below the loss, also where scores tie."""
     rng = np.random.default_rng(0)
-    matrix = np.eye(5, dtype=bool)[y]
-    problem = _Problem(X, matrix, 0.1, True)
+    loss = _Loss(X, np.eye(5, dtype=bool)[y])
     for _ in range(50):
         W, V = np.round(rng.normal(size=(2, 5, 5)))
-        other = problem.evaluate(V)
-        value = problem.evaluate(W)
-        assert other >= value + ((0.1 * W - problem.direction()) * (V - W)).sum() - 1e-9
+        value, direction = loss.evaluate(W)
+        assert loss.evaluate(V)[0] >= value - (direction * (V - W)).sum() - 1e-9
+    # The same is true of the mean over the ties at the start.
+    value, direction = loss.evaluate_start(np.zeros((5, 5)))
+    assert loss.evaluate(V)[0] >= value - (direction * V).sum() - 1e-9
 
 
 def test_the_first_direction_is_the_mean_over_the_ties():
     rows = np.array([[1.0], [2.0], [4.0]])
     matrix = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1]], bool)
-    problem = _Problem(rows, matrix, 1.0, True)
-    problem.evaluate(np.zeros((2, 4)))
+    value, direction = _Loss(rows, matrix).evaluate_start(np.zeros((2, 4)))
     third = 2 / 3
     expected = [[2.5, 0.5 - third, -0.5 - third, -0.5 - third]]
     expected.append([1.5, 0.5 - third / 2, -0.5 - third / 2, -0.5 - third / 2])
-    np.testing.assert_allclose(problem.first_direction(), np.array(expected) / 3, atol=1e-15)
+    np.testing.assert_allclose(direction, np.array(expected) / 3, atol=1e-15)
+    np.testing.assert_allclose(value, 2 / 3)
 
 
 @pytest.mark.parametrize("lam", [1e-3, 1e-2, 0.1, 1.0])

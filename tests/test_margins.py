@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import candidate_matrices, dtypes, label_counts, row_counts, seeds
 
-from hera_fast.kernels.margins import candidate_margins
+from hera_fast.kernels.margins import candidate_margins, mean_margin_gradient
 from hera_fast.threads import threads
 
 both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -19,6 +19,13 @@ def margins(Z, Y, function=candidate_margins):
     outputs = np.full(n, 99), np.full(n, 99), np.full(n, np.nan, Z.dtype)
     function(Z, Y, *outputs)
     return outputs
+
+
+def gradients(Z, Y, function=mean_margin_gradient):
+    """The losses and the derivatives."""
+    loss, Z = np.full(len(Z), np.nan), Z.copy()
+    function(Y, loss, Z)
+    return loss, Z
 
 
 @st.composite
@@ -41,6 +48,38 @@ def test_agrees_with_the_twin(problem):
     np.testing.assert_array_equal(found[0], ref[0])
     np.testing.assert_array_equal(found[1], ref[1])
     np.testing.assert_allclose(found[2], ref[2], rtol=4 * np.finfo(found[2].dtype).eps)
+
+
+@given(problems())
+def test_the_gradient_agrees_with_the_twin(problem):
+    found, ref = gradients(*problem), gradients(*problem, naive.mean_margin_gradient)
+    assert found[1].dtype == ref[1].dtype
+    accuracy = 100 * float(np.finfo(found[1].dtype).eps)
+    largest = max(1, float(np.abs(problem[0]).max(initial=0)))
+    np.testing.assert_allclose(found[0], ref[0], rtol=accuracy, atol=accuracy * largest**2)
+    np.testing.assert_allclose(found[1], ref[1], rtol=accuracy, atol=accuracy * largest)
+
+
+@given(problems())
+def test_the_gradient_is_the_derivative_of_the_loss(problem):
+    Z, Y = problem[0].astype(np.float64), problem[1]
+    Z /= max(1, np.abs(Z).max(initial=0) / 10)
+    _, gradient = gradients(Z, Y != 0)
+    V = np.random.default_rng(0).normal(size=Z.shape)
+    step = 1e-5
+    above, below = gradients(Z + step * V, Y != 0)[0], gradients(Z - step * V, Y != 0)[0]
+    slope = (above - below) / (2 * step)
+    # The second derivatives jump where a hinge begins.
+    np.testing.assert_allclose(slope, (gradient * V).sum(axis=1), rtol=1e-6, atol=1e-3)
+
+
+@both_dtypes
+def test_a_known_gradient(dtype):
+    Z = np.array([[0, 1, -3, 2], [3, 0, -1, -1], [0, 0, 0, 0]], dtype)
+    Y = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]], bool)
+    loss, gradient = gradients(Z, Y)
+    assert loss.tolist() == [9.25, 0, 4]
+    assert gradient.tolist() == [[-0.5, -0.5, 0, 6], [0, 0, 0, 0], [2, 2, 2, 2]]
 
 
 @both_dtypes
@@ -75,9 +114,9 @@ def test_the_number_of_threads_changes_no_bit(dtype):
     Z = rng.normal(size=(20 if numba.config.DISABLE_JIT else 5000, 99)).astype(dtype)
     Y = rng.random(Z.shape) < 0.1
     with threads(1):
-        one = margins(Z, Y)
+        one = margins(Z, Y) + gradients(Z, Y)
     with threads(2):
-        two = margins(Z, Y)
+        two = margins(Z, Y) + gradients(Z, Y)
     for first, second in zip(one, two, strict=True):
         assert first.tobytes() == second.tobytes()
 
@@ -99,3 +138,18 @@ def test_bad_arguments_are_named():
     ]:
         with pytest.raises(error, match="^" + message):
             candidate_margins(**{**arguments, name: value})
+
+
+def test_bad_arguments_of_the_gradient_are_named():
+    Y, loss, Z = np.ones((3, 4), bool), np.zeros(3), np.zeros((3, 4))
+    for arguments, error, message in [
+        ((Y.astype(int), loss, Z), TypeError, "Y must be"),
+        ((Y, loss.astype(np.float32), Z), TypeError, "loss must be float64"),
+        ((Y, np.zeros(4), Z), ValueError, "loss must have shape"),
+        ((Y, loss, Z.astype(int)), TypeError, "Z must be float32 or float64"),
+        ((Y, loss, np.zeros((3, 5))), ValueError, "Z must have shape"),
+        ((Y, Z[:, 0].copy(), np.asfortranarray(Z)), ValueError, "Z must be C-contiguous"),
+        ((Z, loss, Z), ValueError, "Z is written to, but it shares memory with Y"),
+    ]:
+        with pytest.raises(error, match="^" + message):
+            mean_margin_gradient(*arguments)

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
-from hera_fast.baselines.base import Baseline, linear_scores, warn_unconverged
+from hera_fast.baselines.base import warn_unconverged
+from hera_fast.baselines.linear import LinearBaseline, sum_derivatives
 from hera_fast.kernels import candidate_margins
-from hera_fast.products import SparseBlocks, column_sums, cross_product, multiply_rows, row_blocks
 
 __all__ = ["PLSVMClassifier"]
 
@@ -21,7 +21,7 @@ _Array = np.ndarray[Any, Any]
 _WINDOW = 10
 
 
-class PLSVMClassifier(Baseline):
+class PLSVMClassifier(LinearBaseline):
     """Partial-label support vector machine (PL-SVM).
 
     The best candidate of a row is to have a score that is larger by 1 than that of the best other
@@ -84,8 +84,8 @@ class PLSVMClassifier(Baseline):
     - Steps do not always lead down. The result is the best of all iterations, not the last one.
 
     An iteration takes a product of X with the coefficients, O(n d q), and O(n d) for the step,
-    because a row changes the coefficients of two labels. Beside X, memory is O(n q). Sparse rows
-    are not made dense.
+    because a row changes the coefficients of two labels. Rows are taken in blocks, and memory is
+    little beside X and the candidates. Sparse rows are not made dense.
 
     Examples
     --------
@@ -99,8 +99,6 @@ class PLSVMClassifier(Baseline):
     0.02
     """
 
-    coef_: _Array
-    intercept_: _Array
     n_iter_: int
     history_: dict[str, _Array]
 
@@ -129,10 +127,9 @@ class PLSVMClassifier(Baseline):
 
     def _learn(self, X: Any, Y: _Array) -> None:
         """Take steps until the objective stays where it is."""
-        problem = _Problem(X, Y, self.lam, self.fit_intercept)
-        W = best = np.zeros((X.shape[1] + 1, Y.shape[1]))
-        start = problem.evaluate(W)
-        direction = problem.first_direction()
+        loss = _Loss(X, Y)
+        W = best = np.zeros((X.shape[1] + self.fit_intercept, Y.shape[1]))
+        start, direction = loss.evaluate_start(W)
         # Where the subgradient vanishes, the norm is not larger.
         radius = np.sqrt(start / self.lam)
         objectives: list[float] = []
@@ -143,12 +140,11 @@ class PLSVMClassifier(Baseline):
             norm = np.linalg.norm(W)
             if norm > radius:
                 W *= radius / norm
-            objectives.append(problem.evaluate(W))
-            direction = problem.direction()
+            mean_loss, direction = loss.evaluate(W)
+            objectives.append(self.lam / 2 * float(np.sum(W * W)) + mean_loss)
             if objectives[-1] == min(objectives):
                 best = W
-        self.coef_ = np.ascontiguousarray(best[:-1].T, dtype=X.dtype)
-        self.intercept_ = best[-1].astype(X.dtype)
+        self._keep(best, X.dtype)
         self.n_iter_ = len(objectives)
         self.history_ = {"objective": np.array(objectives)}
         if not _is_steady(objectives, self.tol * start):
@@ -157,9 +153,6 @@ class PLSVMClassifier(Baseline):
                 f"The objective came from {start:.3g} to {min(objectives):.3g}. Increase max_iter, "
                 "tol or lam.",
             )
-
-    def _scores(self, X: Any) -> _Array:
-        return linear_scores(X, self.coef_, self.intercept_)
 
 
 def _is_steady(objectives: list[float], tol: float) -> bool:
@@ -170,50 +163,47 @@ def _is_steady(objectives: list[float], tol: float) -> bool:
     return abs(before - now) <= tol
 
 
-class _Problem:
-    """The objective and its subgradient; the last row of W are the intercepts."""
+class _Loss:
+    """The mean hinge loss of the rows, and minus a subgradient of it."""
 
-    def __init__(self, X: Any, Y: _Array, lam: float, fit_intercept: bool) -> None:
+    def __init__(self, X: Any, Y: _Array) -> None:
         n = X.shape[0]
-        self._rows, self._Y = row_blocks(X), Y
-        self._lam, self._fit_intercept = lam, fit_intercept
-        self._scores = np.empty(Y.shape, dtype=X.dtype)
+        self._X, self._Y = X, Y
         self._best, self._rival = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         self._losses = np.empty(n, dtype=X.dtype)
 
-    def evaluate(self, W: _Array) -> float:
-        """Return the objective; :meth:`direction` then belongs to these coefficients."""
-        multiply_rows(self._rows, W[:-1].astype(self._scores.dtype), self._scores, W[-1])
-        candidate_margins(self._scores, self._Y, self._best, self._rival, self._losses)
-        return float(self._lam / 2 * np.sum(W * W) + self._losses.mean(dtype=np.float64))
+    def evaluate(self, W: _Array) -> tuple[float, _Array]:
+        """Return the loss, and the direction in which it falls."""
+        direction = sum_derivatives(self._X, W, self._signs)
+        direction /= len(self._losses)
+        return float(self._losses.mean(dtype=np.float64)), direction
 
-    def direction(self) -> _Array:
-        """Return minus a subgradient of the mean loss: X'M / n.
+    def evaluate_start(self, W: _Array) -> tuple[float, _Array]:
+        """Do the same for coefficients that give all labels of a row the same score.
 
-        M has two entries in the rows that have a loss, 1 for the best candidate and -1 for the
-        best other label.
+        The direction is the mean of those that single labels stand for.
         """
-        rows = np.flatnonzero(self._losses > 0)
-        labels = np.stack([self._best[rows], self._rival[rows]], axis=1)
-        offsets = np.concatenate([[0], np.cumsum(2 * (self._losses > 0))])
-        signs = np.tile(np.array([1, -1], dtype=self._scores.dtype), len(rows))
-        M = sparse.csr_array((signs, labels.ravel(), offsets), shape=self._Y.shape)
-        return self._product(SparseBlocks(M))
+        loss, _ = self.evaluate(W)
+        return loss, sum_derivatives(self._X, W, self._mean_signs) / len(self._losses)
 
-    def first_direction(self) -> _Array:
-        """Return the mean of all that :meth:`direction` may be where all scores are equal."""
-        M = self._scores  # it is not needed any more
-        n_candidates = self._Y.sum(axis=1, keepdims=True)
-        n_others = self._Y.shape[1] - n_candidates
-        inside = (n_others > 0) / n_candidates
-        outside = -1 / np.maximum(n_others, 1)
-        np.copyto(M, np.where(self._Y, inside, outside))
-        return self._product(M)
+    def _signs(self, rows: slice, Z: _Array) -> Any:
+        """Return 1 for the best candidate and -1 for the best other label, where there is a loss.
 
-    def _product(self, M: Any) -> _Array:
-        sums = np.zeros((1, M.shape[1]))
-        if self._fit_intercept:
-            sums[:] = column_sums(M)
-        product: _Array = np.concatenate([cross_product(self._rows, M), sums])
-        product /= M.shape[0]
-        return product
+        With two entries in a row at most, it costs O(d) to come back to the coefficients.
+        """
+        best, rival, losses = self._best[rows], self._rival[rows], self._losses[rows]
+        candidate_margins(Z, self._Y[rows], best, rival, losses)
+        has_loss = losses > 0
+        labels = np.stack([best[has_loss], rival[has_loss]], axis=1)
+        signs = np.tile(np.array([1, -1], dtype=Z.dtype), len(labels))
+        offsets = np.concatenate([[0], np.cumsum(2 * has_loss)])
+        return sparse.csr_array((signs, labels.ravel(), offsets), shape=Z.shape)
+
+    def _mean_signs(self, rows: slice, Z: _Array) -> _Array:
+        """Return the same with equal parts of 1 for all candidates, and of -1 for all others."""
+        Y = self._Y[rows]
+        n_candidates = Y.sum(axis=1, keepdims=True)
+        n_others = Y.shape[1] - n_candidates
+        inside, outside = (n_others > 0) / n_candidates, -1 / np.maximum(n_others, 1)
+        signs: _Array = np.where(Y, inside, outside).astype(Z.dtype)
+        return signs
