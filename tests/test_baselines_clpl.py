@@ -98,7 +98,7 @@ def test_the_objective_is_convex(problem, seed):
 def test_the_gradient_vanishes_at_the_solution(problem, C):
     rows = sparse.csr_array(problem.X) if problem.is_sparse else problem.X
     labels = [set(np.flatnonzero(row)) for row in problem.Y]
-    model = CLPLClassifier(C, tol=1e-6).fit(rows, labels)
+    model = CLPLClassifier(C, fit_intercept=True, tol=1e-6).fit(rows, labels)
     matrix = problem.Y[:, model.classes_]
     W = solution(model)
     value, gradient = objective_and_gradient(problem.X, matrix, W, C)
@@ -129,8 +129,8 @@ def test_sparse_rows_are_like_dense_ones(dtype, size):
     rows, matrix, _ = clusters(*size, 5, noise=0.4)
     rows = np.where(np.abs(rows) > 1, rows, 0).astype(dtype)
     tol = 1e-8 if dtype == np.float64 else 1e-4
-    dense = CLPLClassifier(tol=tol).fit(rows, matrix)
-    thin = CLPLClassifier(tol=tol).fit(sparse.csr_array(rows), matrix)
+    dense = CLPLClassifier(fit_intercept=True, tol=tol).fit(rows, matrix)
+    thin = CLPLClassifier(fit_intercept=True, tol=tol).fit(sparse.csr_array(rows), matrix)
     assert dense.coef_.dtype == thin.coef_.dtype == thin.intercept_.dtype == dtype
     assert dense.decision_function(rows).dtype == dtype
     tolerance = 1e-6 if dtype == np.float64 else 1e-2
@@ -162,7 +162,7 @@ def test_the_order_of_the_labels_does_not_matter():
 
 
 def test_rows_for_which_all_labels_are_candidates():
-    model = CLPLClassifier(fit_intercept=False).fit(X, np.ones_like(Y))
+    model = CLPLClassifier().fit(X, np.ones_like(Y))
     np.testing.assert_allclose(model.coef_, model.coef_[:1].repeat(5, axis=0), atol=1e-9)
 
 
@@ -176,15 +176,19 @@ def test_one_row():
 
 
 def test_nothing_but_zeros():
-    model = CLPLClassifier(fit_intercept=False).fit(np.zeros((80, 2)), Y)
+    model = CLPLClassifier().fit(np.zeros((80, 2)), Y)
     assert model.n_iter_ == 0
     assert not model.coef_.any()
 
 
-def test_labels_that_are_nobodys_candidate():
+@both_dtypes
+def test_labels_that_are_nobodys_candidate_are_not_predicted(dtype):
     matrix = np.hstack([np.zeros((80, 1), bool), Y])
-    model = CLPLClassifier().fit(X, matrix)
-    assert (model.predict(X) > 0).all()
+    model = CLPLClassifier().fit(X.astype(dtype), matrix)
+    for rows in (X, -1e6 * X):
+        assert (model.predict(rows) > 0).all()
+        assert np.isfinite(model.decision_function(rows)).all()
+    assert model.predict(X[:2], candidates=[[0], [0, 1]]).tolist() == [0, 1]
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs NUMBA_NUM_THREADS >= 2")
@@ -193,8 +197,9 @@ def test_labels_that_are_nobodys_candidate():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_number_of_threads_changes_no_bit(dtype, kind):
     rows, matrix, _ = clusters(3000, 20, 9)
+    rows = kind(rows.astype(dtype))
     found = [
-        CLPLClassifier(max_iter=5, n_threads=n_threads).fit(kind(rows.astype(dtype)), matrix)
+        CLPLClassifier(fit_intercept=True, max_iter=5, n_threads=n_threads).fit(rows, matrix)
         for n_threads in (1, 2)
     ]
     assert found[0].coef_.tobytes() == found[1].coef_.tobytes()

@@ -26,7 +26,7 @@ def test_agrees_with_one_product(kind, has_intercept, form):
     X, W = problem(has_intercept=has_intercept)
     factors = np.random.default_rng(1).normal(size=(N, 1))
     found = sum_derivatives(kind(X), W, lambda rows, Z: form(factors[rows] * np.maximum(Z, 0)))
-    extended = np.hstack([X, np.ones((N, has_intercept))])
+    extended = np.hstack([X, np.ones((N, int(has_intercept)))])
     expected = extended.T @ (factors * np.maximum(extended @ W, 0))
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 

@@ -55,7 +55,7 @@ class PLSVMClassifier(LinearBaseline):
     coef_ : ndarray of shape (q, d)
         Coefficients of the iteration with the smallest objective.
     intercept_ : ndarray of shape (q,)
-        Intercept.
+        Intercept. Very low for labels that are nobody's candidate, so that they are not predicted.
     transduction_ : ndarray of shape (n,)
         The candidate of every training row that has the largest score.
     n_iter_ : int
@@ -144,7 +144,7 @@ class PLSVMClassifier(LinearBaseline):
             objectives.append(self.lam / 2 * float(np.sum(W * W)) + mean_loss)
             if objectives[-1] == min(objectives):
                 best = W
-        self._keep(best, X.dtype)
+        self._keep(best, Y, X.dtype)
         self.n_iter_ = len(objectives)
         self.history_ = {"objective": np.array(objectives)}
         if not _is_steady(objectives, self.tol * start):
