@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hera_fast import kernels, svd, threads
+from hera_fast import baselines, kernels, svd, threads
 from hera_fast._version import __version__
 from hera_fast.comparison import compare
 from hera_fast.data_files import load_partial_labels, save_partial_labels
@@ -18,6 +18,7 @@ __all__ = [
     "HERAClassifier",
     "HERAClassifierCV",
     "__version__",
+    "baselines",
     "candidate_lift",
     "candidate_log_loss",
     "candidate_score",

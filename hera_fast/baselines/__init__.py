@@ -1,5 +1,15 @@
-"""The methods that HERA's paper compares with."""
+"""The methods that HERA's paper compares with, as estimators of the same kind."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from hera_fast.baselines.clpl import CLPLClassifier
+from hera_fast.baselines.ecoc import PLECOCClassifier
+from hera_fast.baselines.knn import PLKNNClassifier
+from hera_fast.baselines.plsvm import PLSVMClassifier
+
+__all__ = [
+    "CLPLClassifier",
+    "PLECOCClassifier",
+    "PLKNNClassifier",
+    "PLSVMClassifier",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,12 +11,12 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from hera_fast.candidates import check_candidates
-from hera_fast.classifier import PartialLabelClassifier
+from hera_fast.classifier import PartialLabelClassifier, ProbabilisticPartialLabelClassifier
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.products import multiply_rows, row_blocks
 from hera_fast.threads import threads
 
-__all__ = ["Baseline", "linear_scores", "warn_unconverged"]
+__all__ = ["Baseline", "ProbabilisticBaseline", "linear_scores", "warn_unconverged"]
 
 _Array = np.ndarray[Any, Any]
 _Self = TypeVar("_Self", bound="Baseline")
@@ -42,6 +43,7 @@ class Baseline(PartialLabelClassifier):
     """
 
     transduction_: _Array
+    _absent: _Array
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self: _Self, X: Any, y: Any) -> _Self:
@@ -66,6 +68,7 @@ class Baseline(PartialLabelClassifier):
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
             self._learn(X, Y)
+            self._absent = np.flatnonzero(~Y.any(axis=0))
             self._dtype, self.classes_ = X.dtype, classes
             self.transduction_ = classes[self._disambiguate(X, Y)]
         return self
@@ -74,12 +77,38 @@ class Baseline(PartialLabelClassifier):
         """Set the fitted attributes; X is validated, Y a bool matrix."""
         raise NotImplementedError
 
+    def _score_blocks(self, X: Any) -> Iterator[tuple[slice, _Array]]:
+        """Score block after block; a label that is nobody's candidate is never the best."""
+        for rows, scores in super()._score_blocks(X):
+            if len(self._absent):
+                scores[:, self._absent] = self._below(scores.min(axis=1, keepdims=True))
+            yield rows, scores
+
+    def _below(self, lowest: _Array) -> _Array:
+        """Return scores that are lower than the lowest one of each row."""
+        return lowest - 1 - np.abs(lowest)
+
     def _disambiguate(self, X: Any, Y: _Array) -> _Array:
         """Return the column of the best candidate of each training row."""
         best = np.empty(X.shape[0], dtype=np.intp)
         for rows, scores in self._score_blocks(X):
             best[rows] = np.where(Y[rows], scores, -np.inf).argmax(axis=1)
         return best
+
+
+class ProbabilisticBaseline(ProbabilisticPartialLabelClassifier, Baseline):
+    """A method whose scores are probabilities, or in proportion to them.
+
+    Examples
+    --------
+    >>> from hera_fast.baselines import PLKNNClassifier
+    >>> from hera_fast.baselines.base import ProbabilisticBaseline
+    >>> issubclass(PLKNNClassifier, ProbabilisticBaseline)
+    True
+    """
+
+    def _below(self, lowest: _Array) -> _Array:
+        return np.zeros_like(lowest)
 
 
 def linear_scores(X: Any, coef: _Array, intercept: _Array) -> _Array:

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from hera_fast.baselines.base import Baseline
-from hera_fast.classifier import ProbabilisticPartialLabelClassifier
+from hera_fast.baselines.base import ProbabilisticBaseline
 from hera_fast.neighborhood import nearest_rows
 
 __all__ = ["PLKNNClassifier"]
@@ -18,7 +17,7 @@ __all__ = ["PLKNNClassifier"]
 _Array = np.ndarray[Any, Any]
 
 
-class PLKNNClassifier(ProbabilisticPartialLabelClassifier, Baseline):
+class PLKNNClassifier(ProbabilisticBaseline):
     """Partial-label classifier by the votes of the nearest training rows (PL-KNN).
 
     The score of label y for a row x is the sum of ``w_a`` over those of the k nearest training
