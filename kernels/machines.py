@@ -4,10 +4,11 @@ A machine separates some of the rows, each with a sign s, by the vector w that m
 
     1/2 |w|^2 + C sum max(0, 1 - s w.x)^2
 
-It is found by dual coordinate descent (Hsieh, Chang, Lin, Keerthi and Sundararajan, A dual
-coordinate descent method for large-scale linear SVM, ICML 2008), the method of LIBLINEAR. The dual
-has one variable a >= 0 for each row, and w = sum a s x throughout. A step makes one variable
-optimal while the others stay: with the derivative g = s w.x - 1 + a / 2C it becomes
+or, balanced, with a C of their own for the rows of each sign, so that both signs have the same
+weight together. It is found by dual coordinate descent (Hsieh, Chang, Lin, Keerthi and
+Sundararajan, A dual coordinate descent method for large-scale linear SVM, ICML 2008), the method of
+LIBLINEAR. The dual has one variable a >= 0 for each row, and w = sum a s x throughout. A step makes
+one variable optimal while the others stay: with the derivative g = s w.x - 1 + a / 2C it becomes
 max(0, a - g / (|x|^2 + 1 / 2C)). A pass does that for every row, in random order. A row with a = 0
 whose derivative was larger than all that mattered in the pass before is set aside until the others
 have converged.
@@ -41,6 +42,7 @@ def train_machines(
     rows: _Array,
     signs: _Array,
     C: float,
+    balanced: bool,
     tol: float,
     max_iter: int,
     coef: _Array,
@@ -60,9 +62,12 @@ def train_machines(
         1 or -1.
     C : float
         Weight of the errors.
+    balanced : bool
+        Whether C is multiplied by r / 2p for the p rows with one sign of the r rows of a machine,
+        as scikit-learn's ``class_weight="balanced"`` does.
     tol : float
-        A machine is done when the projected derivatives by its dual variables differ by at most
-        `tol` in a pass over all its rows.
+        A machine is done when the projected derivatives by its dual variables, which are 0 at the
+        minimum, and 0 differ by at most `tol` in a pass over all its rows.
     max_iter : int
         Most passes over the rows of a machine.
     coef : ndarray of shape (M, m)
@@ -102,6 +107,7 @@ def train_machines(
         rows,
         signs,
         ridge,
+        bool(balanced),
         precision,
         np.int64(max_iter),
         coef,
@@ -136,11 +142,13 @@ def _train_parts(
     rows: Any,
     signs: Any,
     ridge: Any,
+    balanced: Any,
     tol: Any,
     max_iter: Any,
     coef: Any,
     n_iter: Any,
 ) -> None:
+    number = features.dtype.type
     longest = 0
     for k in range(parts[start], parts[stop]):
         longest = max(longest, offsets[k + 1] - offsets[k])
@@ -151,13 +159,18 @@ def _train_parts(
         first, last = offsets[k], offsets[k + 1]
         coef[k] = 0
         n_iter[k] = 0
-        if _has_both(signs, first, last):
+        size, n_positive = last - first, _count_positive(signs, first, last)
+        if 0 < n_positive < size:
+            ridges = ridge, ridge
+            if balanced:
+                share = number(n_positive) / number(size)
+                ridges = ridge * number(2) * share, ridge * number(2) * (number(1) - share)
             n_iter[k] = _train(
                 k,
                 features,
                 rows[first:last],
                 signs[first:last],
-                ridge,
+                ridges,
                 tol,
                 max_iter,
                 duals,
@@ -168,12 +181,11 @@ def _train_parts(
 
 
 @inline_helper
-def _has_both(signs: Any, first: int, last: int) -> Any:
-    """Whether a machine has two different signs."""
-    both = False
+def _count_positive(signs: Any, first: int, last: int) -> Any:
+    n_positive = 0
     for e in range(first, last):
-        both |= signs[e] != signs[first]
-    return both
+        n_positive += signs[e] > 0
+    return n_positive
 
 
 @inline_helper
@@ -182,7 +194,7 @@ def _train(
     features: Any,
     rows: Any,
     signs: Any,
-    ridge: Any,
+    ridges: tuple[Any, Any],
     tol: Any,
     max_iter: Any,
     duals: Any,
@@ -190,12 +202,16 @@ def _train(
     order: Any,
     w: Any,
 ) -> Any:
-    """Descend from w = 0 and return the number of passes."""
+    """Descend from w = 0 and return the number of passes.
+
+    The ridge 1 / 2C comes twice, for positive and for negative rows.
+    """
     number = features.dtype.type
     zero, infinity = number(0), number(np.inf)
     n = rows.size
     for e in range(n):
         duals[e] = zero
+        ridge = ridges[0] if signs[e] > zero else ridges[1]
         curvatures[e] = _dot(features, rows[e], features[rows[e]]) + ridge
         order[e] = e
     # The multiplicative generator of Park and Miller, whose products fit into 64 bits.
@@ -207,11 +223,12 @@ def _train(
             state = state * np.int64(48271) % np.int64(2147483647)
             other = p + ((state * (n_active - p)) >> np.int64(31))
             order[p], order[other] = order[other], order[p]
-        largest, smallest = -infinity, infinity
+        largest, smallest = zero, zero
         p = 0
         while p < n_active:
             e = order[p]
             row, sign, dual = rows[e], signs[e], duals[e]
+            ridge = ridges[0] if sign > zero else ridges[1]
             slope = sign * _dot(features, row, w) - number(1) + dual * ridge
             if dual == zero and slope > limit:
                 n_active -= 1

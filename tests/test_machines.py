@@ -17,18 +17,20 @@ both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 COMPILED = not numba.config.DISABLE_JIT
 
 
-def train(features, offsets, rows, signs, C=1.0, tol=1e-3, max_iter=1000):
+def train(features, offsets, rows, signs, C=1.0, tol=1e-3, max_iter=1000, balanced=False):
     coef = np.ones((len(offsets) - 1, features.shape[1]), features.dtype)
     n_iter = np.full(len(coef), -1)
-    train_machines(features, offsets, rows, signs, C, tol, max_iter, coef, n_iter)
+    train_machines(features, offsets, rows, signs, C, balanced, tol, max_iter, coef, n_iter)
     return coef, n_iter
 
 
-def gradient(features, rows, signs, C, w):
+def gradient(features, rows, signs, C, w, balanced=False):
     """Of the objective, which is smooth."""
+    if balanced:
+        C = C / (2 * np.where(signs > 0, np.mean(signs > 0), np.mean(signs < 0)))
     X, w = features[rows].astype(np.float64), w.astype(np.float64)
     losses = np.maximum(1 - signs * (X @ w), 0)
-    return w - 2 * C * (losses * signs) @ X
+    return w - 2 * (C * losses * signs) @ X
 
 
 def make_machines(rng, n, m, sizes, dtype=np.float64):
@@ -51,45 +53,55 @@ def problems(draw):
     return (*make_machines(rng, n, m, sizes, draw(dtypes)), C)
 
 
-@given(problems())
-def test_agrees_with_the_twin(problem):
+@given(problems(), st.booleans())
+def test_agrees_with_the_twin(problem, balanced):
     features, offsets, rows, signs, C = problem
     is_single = features.dtype == np.float32
     tol, max_iter = (1e-3 if is_single else 1e-9), 3000
-    coef, n_iter = train(features, offsets, rows, signs, C, tol, max_iter)
+    coef, n_iter = train(features, offsets, rows, signs, C, tol, max_iter, balanced)
     ref, n_ref = np.empty_like(coef), np.empty_like(n_iter)
-    naive.train_machines(features, offsets, rows, signs, C, tol, max_iter, ref, n_ref)
+    naive.train_machines(features, offsets, rows, signs, C, balanced, tol, max_iter, ref, n_ref)
     assert coef.dtype == features.dtype
     assert ((n_iter > 0) == (n_ref > 0)).all()
     assert (n_iter < max_iter).all()
     # The objective is strongly convex with modulus 1: a gradient of g is at most g away.
-    atol = 2 * C * tol * 2 * features.shape[0] + (1e-4 if is_single else 1e-9)
+    # Balanced, C is at most 12/2 times as large.
+    largest = 6 * C if balanced else C
+    atol = 2 * largest * tol * 2 * features.shape[0] + (1e-4 if is_single else 1e-9)
     np.testing.assert_allclose(coef, ref, rtol=0, atol=atol)
 
 
-@given(problems())
-def test_the_gradient_is_as_small_as_the_tolerance_says(problem):
+@given(problems(), st.booleans())
+def test_the_gradient_is_as_small_as_the_tolerance_says(problem, balanced):
     features, offsets, rows, signs, C = problem
     tol = 1e-4
-    coef, n_iter = train(features, offsets, rows, signs, C, tol, 3000)
+    coef, n_iter = train(features, offsets, rows, signs, C, tol, 3000, balanced)
+    largest = 6 * C if balanced else C
     for k in np.flatnonzero(n_iter):
         part = slice(offsets[k], offsets[k + 1])
-        slope = gradient(features, rows[part], signs[part], C, coef[k])
-        # A dual variable is 2C times its loss, but for 2C tol. Rows have at most the length 1.5.
-        size = 1.5 * (offsets[k + 1] - offsets[k])
-        assert np.abs(slope).max() <= 2 * C * size * (2 * tol + np.finfo(features.dtype).eps * 8)
+        slope = gradient(features, rows[part], signs[part], C, coef[k], balanced)
+        # A dual variable is 2C times its loss, but for 2C tol when it was looked at, and as much
+        # again for each step that came after it. Rows have at most the length 1.5.
+        size = offsets[k + 1] - offsets[k]
+        accuracy = size * tol + np.finfo(features.dtype).eps * 8
+        assert np.abs(slope).max() <= 2 * largest * 1.5 * size * accuracy
 
 
 @both_dtypes
 @pytest.mark.parametrize("C", [0.1, 10.0])
-def test_agrees_with_scikit_learn(dtype, C):
+@pytest.mark.parametrize("weight", [None, "balanced"])
+def test_agrees_with_scikit_learn(dtype, C, weight):
     rng = np.random.default_rng(3)
     features, offsets, rows, signs = make_machines(rng, 40, 6, [40, 25], dtype)
-    coef, n_iter = train(features, offsets, rows, signs, C, 1e-4 if dtype is np.float32 else 1e-8)
-    assert (n_iter < 1000).all()
+    signs[::5] = 1  # more of one sign than of the other
+    tol = 1e-4 if dtype is np.float32 else 1e-8
+    coef, n_iter = train(features, offsets, rows, signs, C, tol, 10_000, weight is not None)
+    assert (n_iter < 10_000).all()
     for k in range(2):
         part = slice(offsets[k], offsets[k + 1])
-        ref = LinearSVC(C=C, dual=True, fit_intercept=False, tol=1e-8, max_iter=100_000)
+        ref = LinearSVC(
+            C=C, dual=True, fit_intercept=False, class_weight=weight, tol=1e-8, max_iter=100_000
+        )
         ref.fit(features[rows[part]].astype(np.float64), signs[part])
         np.testing.assert_allclose(
             coef[k], ref.coef_[0], rtol=0, atol=2e-3 if dtype is np.float32 else 1e-6
@@ -175,8 +187,8 @@ def test_products_are_vectorised(dtype):
     parts, coef, n_iter = np.array([0, 1]), np.empty((1, 40), dtype), np.empty(1, np.int64)
     text = listing(
         _train_parts,
-        *(0, 1, parts, features, offsets, rows, signs, dtype(1), dtype(1), np.int64(9), coef),
-        n_iter,
+        *(0, 1, parts, features, offsets, rows, signs, dtype(1), False, dtype(1), np.int64(9)),
+        *(coef, n_iter),
     )
     assert blocks_with(VECTOR_FMA, text, at_least=4) >= 3
 
@@ -207,5 +219,6 @@ def test_bad_arguments_are_named():
         train(features, offsets, rows, 0 * signs)
     with pytest.raises(ValueError, match=r"^offsets must have one entry more than coef has rows"):
         train_machines(
-            features, offsets, rows, signs, 1.0, 0.1, 9, np.empty((3, 3)), np.empty(3, np.int64)
+            *(features, offsets, rows, signs, 1.0, False, 0.1, 9),
+            *(np.empty((3, 3)), np.empty(3, np.int64)),
         )

@@ -117,6 +117,7 @@ def fit_machines(
     C: float,
     tol: float,
     max_iter: int,
+    balanced: bool = False,
 ) -> tuple[_Array, _Array]:
     """Train linear machines with the squared hinge loss, on several threads.
 
@@ -132,6 +133,8 @@ def fit_machines(
         When a machine is done.
     max_iter : int
         Most passes over the rows of a machine.
+    balanced : bool, default=False
+        Whether rows of both signs have the same weight together in each machine.
 
     Returns
     -------
@@ -156,7 +159,7 @@ def fit_machines(
     n_machines = len(offsets) - 1
     coef = np.empty((n_machines, features.shape[1]), dtype=features.dtype)
     n_iter = np.empty(n_machines, dtype=np.int64)
-    train_machines(features, offsets, rows, signs, C, tol, max_iter, coef, n_iter)
+    train_machines(features, offsets, rows, signs, C, balanced, tol, max_iter, coef, n_iter)
     return coef, n_iter
 
 
