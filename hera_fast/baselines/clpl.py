@@ -76,7 +76,8 @@ class CLPLClassifier(LinearBaseline):
     takes two products of X with a matrix of the size of W, O(n d q). Rows are taken in blocks, and
     memory is little beside X and the candidates. Sparse rows are not made dense.
 
-    With an intercept, predictions were worse on all of four data sets with scaled features.
+    With scaled features, an intercept made predictions worse on four published data sets with 13 to
+    78 labels, and much better on artificial rows with 219 labels of very different frequency.
 
     The method is L-BFGS. It works with features of one scale, which are uncorrelated if a matrix of
     shape (d, d) is no larger than X: this takes fewer iterations, the problem remains the same.
