@@ -18,6 +18,12 @@ from hera_fast.kernels.ranking import (
 )
 from hera_fast.kernels.simplex import project_simplex
 from hera_fast.kernels.softmax import softmax
+from hera_fast.kernels.stick_breaking import (
+    break_slopes,
+    break_values,
+    component_posterior,
+    stick_shares,
+)
 from hera_fast.kernels.updates import (
     fit_gradient,
     low_rank_target,
@@ -27,7 +33,10 @@ from hera_fast.kernels.updates import (
 )
 
 __all__ = [
+    "break_slopes",
+    "break_values",
     "candidate_margins",
+    "component_posterior",
     "confidence_step",
     "fit_gradient",
     "low_rank_target",
@@ -42,6 +51,7 @@ __all__ = [
     "self_neighbors",
     "soft_threshold",
     "softmax",
+    "stick_shares",
     "train_machines",
     "update_multipliers",
     "update_multipliers_paper",
