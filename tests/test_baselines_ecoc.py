@@ -113,10 +113,8 @@ def test_decoding_agrees_with_the_twin(problem):
     comp = _decode(scores.copy(), code, H)
     assert comp.dtype == scores.dtype
     assert np.isfinite(comp).all()
-    used = Y.any(axis=0)
     rtol = 1e-4 if scores.dtype == np.float32 else 1e-10
-    np.testing.assert_allclose(-comp[:, used], ref[:, used], rtol=rtol)
-    assert (comp[:, ~used] < comp[:, used].min()).all()
+    np.testing.assert_allclose(-comp, ref, rtol=rtol)
 
 
 @given(seeds, st.integers(2, 12), st.integers(1, 30), st.sampled_from([1, 5]))

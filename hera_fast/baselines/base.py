@@ -67,14 +67,24 @@ class Baseline(PartialLabelClassifier):
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
-            self._learn(X, Y)
+            known = self._learn(X, Y)
             self._absent = np.flatnonzero(~Y.any(axis=0))
             self._dtype, self.classes_ = X.dtype, classes
-            self.transduction_ = classes[self._disambiguate(X, Y)]
+            scored = self._score_blocks(X) if known is None else [(slice(None), known)]
+            best = np.empty(X.shape[0], dtype=np.intp)
+            for rows, scores in scored:
+                best[rows] = np.where(Y[rows], scores, -np.inf).argmax(axis=1)
+        self.transduction_ = classes[best]
         return self
 
-    def _learn(self, X: Any, Y: _Array) -> None:
-        """Set the fitted attributes; X is validated, Y a bool matrix."""
+    def _learn(self, X: Any, Y: _Array) -> _Array | None:
+        """Set the fitted attributes; X is validated, Y a bool matrix.
+
+        Returns
+        -------
+        scores : ndarray of shape (n, q) or None
+            What picks among the candidates of the training rows, if it is not :meth:`_scores`.
+        """
         raise NotImplementedError
 
     def _score_blocks(self, X: Any) -> Iterator[tuple[slice, _Array]]:
@@ -87,13 +97,6 @@ class Baseline(PartialLabelClassifier):
     def _below(self, lowest: _Array) -> _Array:
         """Return scores that are lower than the lowest one of each row."""
         return lowest - 1 - np.abs(lowest)
-
-    def _disambiguate(self, X: Any, Y: _Array) -> _Array:
-        """Return the column of the best candidate of each training row."""
-        best = np.empty(X.shape[0], dtype=np.intp)
-        for rows, scores in self._score_blocks(X):
-            best[rows] = np.where(Y[rows], scores, -np.inf).argmax(axis=1)
-        return best
 
 
 class ProbabilisticBaseline(ProbabilisticPartialLabelClassifier, Baseline):

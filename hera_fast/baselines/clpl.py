@@ -55,7 +55,7 @@ class CLPLClassifier(LinearBaseline):
     coef_ : ndarray of shape (q, d)
         Coefficients.
     intercept_ : ndarray of shape (q,)
-        Intercept. Very low for labels that are nobody's candidate, so that they are not predicted.
+        Intercept.
     transduction_ : ndarray of shape (n,)
         The candidate of every training row that has the largest score.
     n_iter_ : int
@@ -69,12 +69,11 @@ class CLPLClassifier(LinearBaseline):
 
     Notes
     -----
-    T. Cour, B. Sapp and B. Taskar, Learning from partial labels, Journal of Machine Learning
-    Research 12, 2011, with the squared hinge loss of their experiments. They solve the problem as
-    one binary support vector machine with q d features and a row for every term of the sum. Here
-    it is the same problem, and the same solution, but those rows are never made: an iteration
-    takes two products of X with a matrix of the size of W, O(n d q). Rows are taken in blocks, and
-    memory is little beside X and the candidates. Sparse rows are not made dense.
+    This is the problem of the publication with the squared hinge loss of its experiments. There it
+    is solved as one binary support vector machine with q d features and a row for every term of the
+    sum. Here the solution is the same, but those rows are never made: an iteration takes two
+    products of X with a matrix of the size of W, O(n d q). Rows are taken in blocks, and memory is
+    little beside X and the candidates. Sparse rows are not made dense.
 
     With scaled features, an intercept made predictions worse on four published data sets with 13 to
     78 labels, and much better on artificial rows with 219 labels of very different frequency.
@@ -82,9 +81,14 @@ class CLPLClassifier(LinearBaseline):
     The method is L-BFGS. It works with features of one scale, which are uncorrelated if a matrix of
     shape (d, d) is no larger than X: this takes fewer iterations, the problem remains the same.
 
+    References
+    ----------
+    T. Cour, B. Sapp and B. Taskar, Learning from partial labels, Journal of Machine Learning
+    Research 12, 2011.
+
     Examples
     --------
-    >>> from hera_fast.baselines.clpl import CLPLClassifier
+    >>> from hera_fast.baselines import CLPLClassifier
     >>> X = [[-0.6], [-0.5], [-0.4], [0.4], [0.5], [0.6]]
     >>> Y = [{"a", "b"}, {"a"}, {"a", "c"}, {"b", "c"}, {"b"}, {"b", "a"}]
     >>> model = CLPLClassifier().fit(X, Y)
@@ -140,7 +144,7 @@ class CLPLClassifier(LinearBaseline):
         result = minimize(
             problem.evaluate, start, jac=True, method="L-BFGS-B", callback=record, options=options
         )
-        self._keep(problem.coefficients(result.x), Y, X.dtype)
+        self._keep(problem.coefficients(result.x), X.dtype)
         self.n_iter_ = len(norms)
         self.history_ = {"objective": np.array(objectives), "gradient_norm": np.array(norms)}
         last_norm = norms[-1] if norms else first_norm

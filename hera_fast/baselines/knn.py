@@ -52,19 +52,22 @@ class PLKNNClassifier(ProbabilisticBaseline):
 
     Notes
     -----
-    E. Hüllermeier and J. Beringer, Learning from ambiguously labeled examples, IDA 2005, and
-    Intelligent Data Analysis 10(5), 2006. They count every neighbour alike,
-    ``weights="uniform"``; the weights by distance, with ten neighbours, are those of the later
-    comparisons. Of several labels with the most votes they take one at random, here it is the
-    first.
+    The publication counts every neighbour alike, ``weights="uniform"``; the weights by distance,
+    with ten neighbours, are those of the later comparisons. Of several labels with the most votes
+    it takes one at random, here it is the first.
 
     The neighbours are found exactly. `fit` compares each pair of training rows once, for
     `confidence_`; beside it, memory does not grow with more than ``k (n + m)``. Sparse rows are
     not made dense, unless the training rows were dense.
 
+    References
+    ----------
+    E. Hüllermeier and J. Beringer, Learning from ambiguously labeled examples, IDA 2005, and
+    Intelligent Data Analysis 10(5), 2006.
+
     Examples
     --------
-    >>> from hera_fast.baselines.knn import PLKNNClassifier
+    >>> from hera_fast.baselines import PLKNNClassifier
     >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
     >>> Y = [{"a", "b"}, {"a"}, {"a", "c"}, {"b", "c"}, {"b"}, {"b", "a"}]
     >>> model = PLKNNClassifier(n_neighbors=2).fit(X, Y)
@@ -93,7 +96,7 @@ class PLKNNClassifier(ProbabilisticBaseline):
         self.weights = weights
         self.n_threads = n_threads
 
-    def _learn(self, X: Any, Y: _Array) -> None:
+    def _learn(self, X: Any, Y: _Array) -> _Array:
         """Keep the rows, and let the others vote on each."""
         self._fit_X = X
         self._candidates = sparse.csr_array(Y, dtype=X.dtype)
@@ -103,10 +106,7 @@ class PLKNNClassifier(ProbabilisticBaseline):
         votes[silent] = Y[silent]
         votes /= votes.sum(axis=1, keepdims=True)
         self.confidence_ = votes
-
-    def _disambiguate(self, X: Any, Y: _Array) -> _Array:
-        best: _Array = self.confidence_.argmax(axis=1)
-        return best
+        return votes
 
     def _scores(self, X: Any) -> _Array:
         points = self._fit_X

@@ -29,7 +29,7 @@ class LinearBaseline(Baseline):
     ...     fit_intercept = False
     ...
     ...     def _learn(self, X, Y):
-    ...         self._keep(X.T @ Y / len(X), Y, X.dtype)
+    ...         self._keep(X.T @ Y / len(X), X.dtype)
     >>> Means().fit([[1.0, 0.0], [0.0, 1.0]], ["a", "b"]).predict([[2.0, 1.0]]).tolist()
     ['a']
     """
@@ -38,17 +38,11 @@ class LinearBaseline(Baseline):
     coef_: _Array
     intercept_: _Array
 
-    def _keep(self, W: _Array, Y: _Array, dtype: np.dtype[Any]) -> None:
-        """Set the fitted attributes, in the precision of X.
-
-        Labels that are nobody's candidate get a score that is lower than all others.
-        """
+    def _keep(self, W: _Array, dtype: np.dtype[Any]) -> None:
+        """Set the fitted attributes, in the precision of X."""
         coef = W[:-1] if self.fit_intercept else W
         self.coef_ = np.ascontiguousarray(coef.T, dtype=dtype)
         self.intercept_ = (W[-1] if self.fit_intercept else np.zeros(W.shape[1])).astype(dtype)
-        is_absent = ~Y.any(axis=0)
-        self.coef_[is_absent] = 0
-        self.intercept_[is_absent] = -np.sqrt(np.finfo(dtype).max)
 
     def _scores(self, X: Any) -> _Array:
         return linear_scores(X, self.coef_, self.intercept_)

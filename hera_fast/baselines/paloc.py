@@ -25,9 +25,6 @@ __all__ = ["PALOCClassifier"]
 
 _Array = np.ndarray[Any, Any]
 
-# The score of a label that is nobody's candidate; the others have more than -1/3.
-_LOWEST_SCORE = -1
-
 
 class PALOCClassifier(Baseline):
     """Partial-label classifier by binary decomposition (PALOC).
@@ -47,7 +44,8 @@ class PALOCClassifier(Baseline):
         A binary classifier with `fit` and `predict`, copied for each pair and for each label; its
         `decision_function` gives g and h, without one 2 p - 1 with the probability p of the
         positive side, else the predicted side. None: support vector machines with a Gaussian
-        kernel, see Notes.
+        kernel, see Notes; only these use `C`, `gamma`, `n_components`, `class_weight`, `max_iter`
+        and `tol`.
     mu : float, default=10.0
         How many votes a label gets from its own machine h.
     C : float, default=1.0
@@ -72,7 +70,6 @@ class PALOCClassifier(Baseline):
         are. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For the rows that make up the kernel maps, and for the seeds of the copies of `estimator`.
-        `C`, `gamma`, `n_components`, `class_weight`, `max_iter` and `tol` are not used by it.
 
     Attributes
     ----------
@@ -107,7 +104,7 @@ class PALOCClassifier(Baseline):
       then decide which one is refined to, and the values of h which one is predicted: scores get
       h / (3 |h| + 3), which is less than a vote. They leave open what is to be done.
     - A pair without rows on either side has no machine, and votes for none. So does a pair with
-      g = 0. A label that is nobody's candidate is never predicted.
+      g = 0.
 
     All machines of the pairs are linear in the same features. Distances between stacked rows can
     therefore be found from a matrix of shape (n_components, n_components), the sum of the outer
@@ -143,7 +140,7 @@ class PALOCClassifier(Baseline):
     n_iter_: int
     estimators_: list[Any]
     stack_estimators_: list[Any]
-    _used: _Array
+    _n_labels: int
     _feature_map: Nystroem | None
     _pair_coef: _Array
     _stack_root: _Array
@@ -191,9 +188,9 @@ class PALOCClassifier(Baseline):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def _learn(self, X: Any, Y: _Array) -> None:
+    def _learn(self, X: Any, Y: _Array) -> _Array:
         random = check_random_state(self.random_state)
-        self._used = Y.any(axis=0)
+        self._n_labels = Y.shape[1]
         if self.estimator is None:
             scores, n_iter = self._train(X, Y, random)
             self.n_iter_ = int(n_iter.max())
@@ -206,16 +203,11 @@ class PALOCClassifier(Baseline):
                 )
         else:
             scores = self._train_estimators(X, Y, random)
-        # The training rows have their scores already, and there may be many machines.
-        self._best = np.where(Y, scores, -np.inf).argmax(axis=1)
-
-    def _disambiguate(self, X: Any, Y: _Array) -> _Array:
-        best: _Array = vars(self).pop("_best")
-        return best
+        return scores
 
     def _train(self, X: Any, Y: _Array, random: np.random.RandomState) -> tuple[_Array, _Array]:
         """Train all machines; return the scores of the training rows, and the passes."""
-        options = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
+        options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
         self._feature_map = fit_kernel_map(
             X, gamma=self.gamma, n_components=self.n_components, random_state=random
         )
@@ -273,7 +265,7 @@ class PALOCClassifier(Baseline):
         return _join(X, _multiply(features, self._stack_root))
 
     def _scores(self, X: Any) -> _Array:
-        q = len(self._used)
+        q = self._n_labels
         if self._feature_map is None:
             pair_scores = estimator_scores(self.estimators_, X)
             votes, _ = _votes_of(pair_scores, q)
@@ -288,7 +280,6 @@ class PALOCClassifier(Baseline):
         """Return the scores of labels with these votes and values of h; overwrites both."""
         votes += self.mu * (h > 0)
         votes += _less_than_half(h)
-        votes[:, ~self._used] = _LOWEST_SCORE
         return votes
 
     def _row_width(self) -> int:

@@ -55,7 +55,7 @@ class PLSVMClassifier(LinearBaseline):
     coef_ : ndarray of shape (q, d)
         Coefficients of the iteration with the smallest objective.
     intercept_ : ndarray of shape (q,)
-        Intercept. Very low for labels that are nobody's candidate, so that they are not predicted.
+        Intercept.
     transduction_ : ndarray of shape (n,)
         The candidate of every training row that has the largest score.
     n_iter_ : int
@@ -70,10 +70,9 @@ class PLSVMClassifier(LinearBaseline):
 
     Notes
     -----
-    N. Nguyen and R. Caruana, Classification with partial labels, KDD 2008. As there, the problem is
-    solved by subgradient steps of length ``1 / (lam t)``, each followed by a projection onto
-    ``lam (|W|^2 + |b|^2) <= 1`` (S. Shalev-Shwartz et al., Pegasos, ICML 2007). Some things are
-    different:
+    As in the publication [1]_, the problem is solved by subgradient steps of length
+    ``1 / (lam t)``, each followed by a projection onto ``lam (|W|^2 + |b|^2) <= 1`` [2]_. Some
+    things are different:
 
     - A step uses all rows, so that nothing is random.
     - The problem is not convex, and at the start all labels have the same score: which of them are
@@ -87,9 +86,15 @@ class PLSVMClassifier(LinearBaseline):
     because a row changes the coefficients of two labels. Rows are taken in blocks, and memory is
     little beside X and the candidates. Sparse rows are not made dense.
 
+    References
+    ----------
+    .. [1] N. Nguyen and R. Caruana, Classification with partial labels, KDD 2008.
+    .. [2] S. Shalev-Shwartz, Y. Singer and N. Srebro, Pegasos: primal estimated sub-gradient solver
+       for SVM, ICML 2007.
+
     Examples
     --------
-    >>> from hera_fast.baselines.plsvm import PLSVMClassifier
+    >>> from hera_fast.baselines import PLSVMClassifier
     >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
     >>> Y = [{"a", "b"}, {"a"}, {"a", "c"}, {"b", "c"}, {"b"}, {"b", "a"}]
     >>> model = PLSVMClassifier().fit(X, Y)
@@ -144,7 +149,7 @@ class PLSVMClassifier(LinearBaseline):
             objectives.append(self.lam / 2 * float(np.sum(W * W)) + mean_loss)
             if objectives[-1] == min(objectives):
                 best = W
-        self._keep(best, Y, X.dtype)
+        self._keep(best, X.dtype)
         self.n_iter_ = len(objectives)
         self.history_ = {"objective": np.array(objectives)}
         if not _is_steady(objectives, self.tol * start):
