@@ -10,9 +10,8 @@ from scipy import sparse
 from scipy.special import digamma, gammaln
 from sklearn.utils._param_validation import Interval
 
-from hera_fast.baselines.base import Baseline, linear_scores, warn_unconverged
+from hera_fast.baselines.base import ProbabilisticBaseline, linear_scores, warn_unconverged
 from hera_fast.baselines.linear import sum_derivatives
-from hera_fast.classifier import ProbabilisticPartialLabelClassifier
 from hera_fast.kernels import break_slopes, break_values, component_posterior, stick_shares
 from hera_fast.products import (
     SparseBlocks,
@@ -38,7 +37,7 @@ _SHORTEST_STEP = 1e-6
 _LONGEST_STEP = 1e10
 
 
-class LSBCMMClassifier(ProbabilisticPartialLabelClassifier, Baseline):
+class LSBCMMClassifier(ProbabilisticBaseline):
     """Logistic stick-breaking conditional multinomial model (LSB-CMM).
 
     A row belongs to one of K components, to the k-th with probability
@@ -99,8 +98,7 @@ class LSBCMMClassifier(ProbabilisticPartialLabelClassifier, Baseline):
 
     Notes
     -----
-    L. Liu and T. G. Dietterich, A conditional multinomial mixture model for superset label
-    learning, Advances in Neural Information Processing Systems 25, 2012. Deviations:
+    What differs from the publication:
 
     - Expectations of log theta are exact, by the digamma function, not sampled.
     - The weights are not found anew in each round: all of them take one Newton step together,
@@ -120,9 +118,14 @@ class LSBCMMClassifier(ProbabilisticPartialLabelClassifier, Baseline):
     are not made dense. Put a :class:`~sklearn.preprocessing.StandardScaler` in front, because
     the prior treats all features alike.
 
+    References
+    ----------
+    L. Liu and T. G. Dietterich, A conditional multinomial mixture model for superset label
+    learning, Advances in Neural Information Processing Systems 25, 2012.
+
     Examples
     --------
-    >>> from hera_fast.baselines.lsb_cmm import LSBCMMClassifier
+    >>> from hera_fast.baselines import LSBCMMClassifier
     >>> X = [[-0.6], [-0.5], [-0.4], [0.4], [0.5], [0.6]]
     >>> Y = [{"a", "b"}, {"a"}, {"a", "c"}, {"b", "c"}, {"b"}, {"b", "a"}]
     >>> model = LSBCMMClassifier(variance=10.0).fit(X, Y)
@@ -166,7 +169,7 @@ class LSBCMMClassifier(ProbabilisticPartialLabelClassifier, Baseline):
         self.tol = tol
         self.n_threads = n_threads
 
-    def _learn(self, X: Any, Y: _Array) -> None:
+    def _learn(self, X: Any, Y: _Array) -> _Array:
         """Run variational EM."""
         n, q = Y.shape
         n_components = q if self.n_components is None else self.n_components
@@ -193,10 +196,7 @@ class LSBCMMClassifier(ProbabilisticPartialLabelClassifier, Baseline):
                 f"The last round still added {(bound - before) / n:.1e} to the bound for each "
                 "row. Increase max_iter or tol.",
             )
-
-    def _disambiguate(self, X: Any, Y: _Array) -> _Array:
-        best: _Array = self.confidence_.argmax(axis=1)
-        return best
+        return self.confidence_
 
     def _row_width(self) -> int:
         return max(super()._row_width(), len(self.concentration_))
