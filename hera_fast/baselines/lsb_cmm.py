@@ -197,6 +197,7 @@ class LSBCMMClassifier(ProbabilisticBaseline):
                 "row. Increase max_iter or tol.",
             )
         return self.confidence_
+        return self.confidence_
 
     def _row_width(self) -> int:
         return max(super()._row_width(), len(self.concentration_))
