@@ -44,7 +44,7 @@ class PALOCClassifier(Baseline):
         A binary classifier with `fit` and `predict`, copied for each pair and for each label; its
         `decision_function` gives g and h, without one 2 p - 1 with the probability p of the
         positive side, else the predicted side. None: support vector machines with a Gaussian
-        kernel, see Notes; only these use `C`, `gamma`, `n_components`, `class_weight`, `max_iter`
+        kernel, see Notes; only these use `C`, `gamma`, `n_components`, `balanced`, `max_iter`
         and `tol`.
     mu : float, default=10.0
         How many votes a label gets from its own machine h.
@@ -57,8 +57,8 @@ class PALOCClassifier(Baseline):
         kernel of stacked rows always does so.
     n_components : int, default=500
         Number of features of either kernel map, at most the number of rows.
-    class_weight : {"balanced", None}, default="balanced"
-        ``"balanced"``: rows of both sides of a pair have the same weight together. None: all rows
+    balanced : bool, default=True
+        Whether the rows of both sides of a pair have the same weight together. Otherwise all rows
         have the same weight.
     max_iter : int, default=1000
         Most passes over the rows of a machine.
@@ -156,7 +156,7 @@ class PALOCClassifier(Baseline):
             StrOptions({"scale", "auto", "median"}),
         ],
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), None],
+        "balanced": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
@@ -171,7 +171,7 @@ class PALOCClassifier(Baseline):
         C: float = 1.0,
         gamma: float | str = "median",
         n_components: int = 500,
-        class_weight: str | None = "balanced",
+        balanced: bool = True,
         max_iter: int = 1000,
         tol: float = 0.1,
         n_threads: int | None = None,
@@ -182,7 +182,7 @@ class PALOCClassifier(Baseline):
         self.C = C
         self.gamma = gamma
         self.n_components = n_components
-        self.class_weight = class_weight
+        self.balanced = balanced
         self.max_iter = max_iter
         self.tol = tol
         self.n_threads = n_threads
@@ -224,7 +224,7 @@ class PALOCClassifier(Baseline):
                 features,
                 *_pair_entries(Y, rows_of, j, X.dtype),
                 **options,
-                balanced=self.class_weight is not None,
+                balanced=self.balanced,
             )
         self._stack_root = _root(self._pair_coef).astype(X.dtype)
         votes, totals = _count_votes(features, self._pair_coef, q)
