@@ -28,6 +28,14 @@ def calls(dtype):
     loss, objective = np.empty(n, dtype), np.empty(n)
     parts, paper_parts = (np.empty((n, len(names))) for names in (UPDATE_PARTS, PAPER_UPDATE_PARTS))
     distances, indices = np.empty((n, k), dtype), np.empty((n, k), np.int64)
+    labels, rivals = np.empty((2, n), np.int64)
+    # Two machines that tell even rows from odd ones.
+    offsets, rows = np.array([0, n, 2 * n]), np.tile(np.arange(n), 2)
+    signs = np.where(rows % 2, 1, -1).astype(dtype)
+    coef, passes = np.empty((2, d), dtype), np.empty(2, np.int64)
+    shares = np.empty((n, q + 1), dtype)
+    ratios, mass = np.full((2, n, q + 1), 1 / (q + 1))
+    affinity, values = np.full((q, q + 1), 1 / q), np.empty((n, q))
     return {
         "ranking_loss": (Z, P, loss),
         "ranking_score_gradient": (Z, P, out),
@@ -38,6 +46,13 @@ def calls(dtype):
         "neighbor_similarity": (X2, X, indices, 2, distances),
         "project_simplex": (V, Y, out),
         "confidence_step": (Z, Y, V, M, 1.0, 0.1, 1.0, True, out, objective),
+        "candidate_margins": (Z, Y, labels, rivals, loss),
+        "mean_margin_gradient": (Y, objective, V.copy()),
+        "train_machines": (X, offsets, rows, signs, 1.0, True, 0.1, 10, coef, passes),
+        "stick_shares": (Z, shares),
+        "component_posterior": (Z, Y, affinity, ratios, mass, out, objective),
+        "break_slopes": (Z, mass, E.copy(), J.copy()),
+        "break_values": (Z, mass, values),
         "softmax": (np.zeros(q, dtype), out),
         "soft_threshold": (V, 0.5, out),
         "low_rank_target": (Y, P, M, 1.0, out),

@@ -24,6 +24,7 @@ def test_examples(name):
 
 
 PUBLIC = [thing for name in hera_fast.__all__ if callable(thing := getattr(hera_fast, name))]
+PUBLIC += [getattr(hera_fast.baselines, name) for name in hera_fast.baselines.__all__]
 PUBLIC += [hera_fast.svd.singular_value_threshold, hera_fast.threads.threads]
 
 

@@ -116,8 +116,8 @@ class PLECOCClassifier(Baseline):
       gamma = 1 / d. Here the loss is squared, the kernel is approximated on `n_components` rows
       that all machines share, and the intercept is regularised like any other coefficient. On two
       published data sets the accuracy differed by 0.015 at most, each with its best C, and `fit`
-      took a tenth of the time. ``estimator=SVC(gamma="auto")`` is what they have. The defaults of `C`, `gamma` and `code_length` were chosen with the true labels of four
-      published data sets.
+      took a tenth of the time. ``estimator=SVC(gamma="auto")`` is what they have. The defaults of
+      `C`, `gamma` and `code_length` were chosen with the true labels of four published data sets.
     - Their code has ``ceil(10 * log2(q))`` columns. With twice as many the accuracy was about two
       points higher on two of these sets, and depended less on `random_state`.
     - No column is drawn twice, nor its opposite: it would train the same machine again. With few
