@@ -277,7 +277,7 @@ class PALOCClassifier(Baseline):
         return self._add(votes, _multiply(stacked, self._stack_coef.T))
 
     def _add(self, votes: _Array, h: _Array) -> _Array:
-        """Return the scores of labels with these votes and values of h; overwrites both."""
+        """Return the scores of labels with these votes, which it overwrites, and values of h."""
         votes += self.mu * (h > 0)
         votes += _less_than_half(h)
         return votes
