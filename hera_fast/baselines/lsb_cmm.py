@@ -106,14 +106,14 @@ class LSBCMMClassifier(ProbabilisticBaseline):
       bound still never falls.
     - With weights and intercepts of zero, where the publication begins, each component has half of
       the probability of the one before. Here the first intercepts make all components equally
-      likely. The bound is higher in the end, and so was the accuracy on all data sets tried.
-      Component k begins with concentration 11 for label k (modulo q) and 1 for others, as
-      published.
+      likely. On five data sets the bound was higher in the end, and the accuracy too but for one
+      where it was the same. Component k begins with concentration 11 for label k (modulo q) and
+      1 for others, as published.
 
-    The end depends on the start. Twice as many components as labels take twice as long and were
-    often more accurate.
+    The end depends on the start. Twice as many components as labels take about twice as long, and
+    on four of these data sets they were more accurate.
 
-    A round takes some ten products of X with a matrix of shape (d, K), O(n d K), and time in
+    A round takes thirteen products of X with a matrix of shape (d, K), O(n d K), and time in
     proportion to K for each candidate. Memory is about ten matrices of shape (n, K). Sparse rows
     are not made dense. Put a :class:`~sklearn.preprocessing.StandardScaler` in front, because
     the prior treats all features alike.
