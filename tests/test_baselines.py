@@ -14,9 +14,11 @@ from problems import clusters, problems
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -230,6 +232,38 @@ def test_a_second_fit_gives_the_same(name):
     expected = model.decision_function(queries)
     other = clone(model).fit(*clusters(60, 3, 4, seed=9)[:2])
     np.testing.assert_array_equal(other.fit(X, Y).decision_function(queries), expected)
+
+
+NESTED = ("PLECOCClassifier", "PALOCClassifier")
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nothing_is_left_of_an_earlier_fit(name):
+    fresh = [make(name, estimator=estimator).fit(X, Y) for estimator in (None, LinearSVC())]
+    for model, other in zip(fresh, fresh[::-1], strict=True):
+        again = clone(other).fit(X, Y).set_params(estimator=model.estimator).fit(X, Y)
+        assert set(vars(again)) == set(vars(model))
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_parameters_of_a_binary_classifier_are_checked(name):
+    with pytest.raises(InvalidParameterError, match="'C' parameter of LogisticRegression"):
+        make(name, estimator=LogisticRegression(C=-1.0)).fit(X, Y)
+
+
+@each_method
+def test_a_refit_that_fails_leaves_nothing_behind(name):
+    model = make(name).fit(X, Y)
+    with pytest.raises(ValueError, match="found 119 rows"):
+        model.fit(X[:, :2], Y[1:])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@each_method
+def test_far_from_the_origin_in_single_precision(name):
+    model = make(name).fit((X + 1000).astype(np.float32), Y)
+    assert np.isfinite(model.decision_function(queries.astype(np.float32))).all()
 
 
 @each_method

@@ -238,9 +238,9 @@ def test_it_learns():
     model = LSBCMMClassifier().fit(X, Y)
     assert model.score(X, y) > 0.85
     assert (model.transduction_ == y).mean() > 0.85
-    assert model.coef_.shape == (4, 4)
-    assert model.intercept_.shape == (4,)
-    assert model.concentration_.shape == (5, 5)
+    assert model.coef_.shape == (9, 4)
+    assert model.intercept_.shape == (9,)
+    assert model.concentration_.shape == (10, 5)
 
 
 @may_end_early
@@ -291,7 +291,7 @@ def test_one_label_is_certain(n_components):
     assert set(model.predict(X)) == {"only"}
     np.testing.assert_array_equal(model.predict_proba(X), 1)
     np.testing.assert_array_equal(model.confidence_, 1)
-    assert model.coef_.shape == ((n_components or 1) - 1, 4)
+    assert model.coef_.shape == ((n_components or 2) - 1, 4)
 
 
 def test_one_component_knows_frequencies_only():

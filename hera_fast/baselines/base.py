@@ -45,7 +45,8 @@ class Baseline(PartialLabelClassifier):
     transduction_: _Array
     _absent: _Array
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    # Estimators inside of a method check their parameters themselves.
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self: _Self, X: Any, y: Any) -> _Self:
         """Learn from rows with candidate labels.
 
@@ -62,6 +63,7 @@ class Baseline(PartialLabelClassifier):
         -------
         self : object
         """
+        self._forget()
         X = self._validated(X, reset=True)
         Y, classes = check_candidates(y, n_samples=X.shape[0])
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
@@ -76,6 +78,12 @@ class Baseline(PartialLabelClassifier):
                 best[rows] = np.where(Y[rows], scores, -np.inf).argmax(axis=1)
         self.transduction_ = classes[best]
         return self
+
+    def _forget(self) -> None:
+        """Remove what an earlier fit has left; should this one fail, nothing is fitted."""
+        kept = {"_metadata_request", *self.get_params(deep=False)}
+        for name in set(vars(self)) - kept:
+            delattr(self, name)
 
     def _learn(self, X: Any, Y: _Array) -> _Array | None:
         """Set the fitted attributes; X is validated, Y a bool matrix.

@@ -74,10 +74,12 @@ def fit_kernel_map(
 
 def _variance(X: Any) -> float:
     """Variance of all entries."""
-    if sparse.issparse(X):
-        X = X.astype(np.float64)
-        return float(X.multiply(X).mean() - X.mean() ** 2)
-    return float(X.var(dtype=np.float64))
+    if not sparse.issparse(X):
+        return float(X.var(dtype=np.float64))
+    size = X.shape[0] * X.shape[1]
+    mean = X.data.sum(dtype=np.float64) / size
+    squares = np.square(X.data - mean, dtype=np.float64).sum()
+    return float((squares + (size - X.nnz) * mean**2) / size)
 
 
 def kernel_features(feature_map: Nystroem, X: Any) -> _Array:
