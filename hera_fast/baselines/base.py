@@ -81,8 +81,7 @@ class Baseline(PartialLabelClassifier):
 
     def _forget(self) -> None:
         """Remove what an earlier fit has left; should this one fail, nothing is fitted."""
-        kept = {"_metadata_request", *self.get_params(deep=False)}
-        for name in set(vars(self)) - kept:
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
     def _learn(self, X: Any, Y: _Array) -> _Array | None:
