@@ -35,7 +35,7 @@ BARS = {
     "CLPLClassifier": (5.0, 2),
     "LSBCMMClassifier": (40.0, 2),
     "PLECOCClassifier": (40.0, 2),
-    "PALOCClassifier": (60.0, 2),
+    "PALOCClassifier": (60.0, 1),
 }
 MOST_BYTES = 4 << 30
 

@@ -234,6 +234,15 @@ def test_a_second_fit_gives_the_same(name):
     np.testing.assert_array_equal(other.fit(X, Y).decision_function(queries), expected)
 
 
+@pytest.mark.parametrize("name", ["LSBCMMClassifier", "PALOCClassifier"])
+def test_progress_is_shown_on_request(name, capsys):
+    make(name).fit(X, Y)
+    assert capsys.readouterr().err == ""
+    # Only the last line is sure to appear.
+    make(name, verbose=1, max_iter=3).fit(X, Y)
+    assert f"{'PALOC' if 'PALOC' in name else 'LSB-CMM'}, " in capsys.readouterr().err
+
+
 NESTED = ("PLECOCClassifier", "PALOCClassifier")
 
 

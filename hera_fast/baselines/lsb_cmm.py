@@ -21,6 +21,7 @@ from hera_fast.products import (
     row_blocks,
     sum_blocks,
 )
+from hera_fast.task_progress import task_progress
 
 __all__ = ["LSBCMMClassifier"]
 
@@ -74,6 +75,8 @@ class LSBCMMClassifier(ProbabilisticBaseline):
     n_threads : int or None, default=None
         Threads for kernels and BLAS. None leaves the settings as they are. The result does not
         depend on it.
+    verbose : int, default=0
+        1 shows on ``sys.stderr`` how many of `max_iter` rounds are done.
 
     Attributes
     ----------
@@ -155,6 +158,7 @@ class LSBCMMClassifier(ProbabilisticBaseline):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -166,6 +170,7 @@ class LSBCMMClassifier(ProbabilisticBaseline):
         max_iter: int = 200,
         tol: float = 1e-4,
         n_threads: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.alpha0 = alpha0
@@ -173,6 +178,7 @@ class LSBCMMClassifier(ProbabilisticBaseline):
         self.max_iter = max_iter
         self.tol = tol
         self.n_threads = n_threads
+        self.verbose = verbose
 
     def _learn(self, X: Any, Y: _Array) -> _Array:
         """Run variational EM."""
@@ -182,13 +188,16 @@ class LSBCMMClassifier(ProbabilisticBaseline):
         labels = _Labels(Y, n_components, self.alpha0, X.dtype)
         bound = labels.find_posterior(breaks.Z) + breaks.log_prior()
         bounds: list[float] = []
-        for _ in range(self.max_iter):
-            labels.improve()
-            breaks.improve(labels.mass)
-            before, bound = bound, labels.find_posterior(breaks.Z) + breaks.log_prior()
-            bounds.append(bound)
-            if bound - before <= self.tol * n:
-                break
+        is_shown = self.verbose > 0
+        with task_progress("LSB-CMM, rounds", self.max_iter, is_shown=is_shown) as advance:
+            for _ in range(self.max_iter):
+                labels.improve()
+                breaks.improve(labels.mass)
+                before, bound = bound, labels.find_posterior(breaks.Z) + breaks.log_prior()
+                bounds.append(bound)
+                advance()
+                if bound - before <= self.tol * n:
+                    break
         self.coef_ = np.ascontiguousarray(breaks.W[:-1].T, dtype=X.dtype)
         self.intercept_ = breaks.W[-1].astype(X.dtype)
         self.concentration_ = np.ascontiguousarray(labels.concentration.T, dtype=X.dtype)

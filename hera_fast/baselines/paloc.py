@@ -20,6 +20,7 @@ from hera_fast.baselines.machines import (
     kernel_features,
 )
 from hera_fast.products import cross_product, each_block, multiply_rows
+from hera_fast.task_progress import task_progress
 
 __all__ = ["PALOCClassifier"]
 
@@ -70,6 +71,8 @@ class PALOCClassifier(Baseline):
         are. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For the rows that make up the kernel maps, and for the seeds of the copies of `estimator`.
+    verbose : int, default=0
+        1 shows on ``sys.stderr`` how many labels have their pairs, and how long it will take.
 
     Attributes
     ----------
@@ -165,6 +168,7 @@ class PALOCClassifier(Baseline):
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -180,6 +184,7 @@ class PALOCClassifier(Baseline):
         tol: float = 0.1,
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.mu = mu
@@ -191,6 +196,7 @@ class PALOCClassifier(Baseline):
         self.tol = tol
         self.n_threads = n_threads
         self.random_state = random_state
+        self.verbose = verbose
 
     def _learn(self, X: Any, Y: _Array) -> _Array:
         random = check_random_state(self.random_state)
@@ -221,15 +227,17 @@ class PALOCClassifier(Baseline):
         self._pair_coef = np.empty((n_pairs, features.shape[1]), dtype=X.dtype)
         n_iter = np.empty(n_pairs + q, dtype=np.int64)
         rows_of = [np.flatnonzero(column) for column in Y.T]
-        for j in range(q - 1):
+        with self._progress(q - 1) as advance:
             # Label by label, because the entries of all pairs would take much memory.
-            pairs = _pairs(j, q)
-            self._pair_coef[pairs], n_iter[pairs] = fit_machines(
-                features,
-                *_pair_entries(Y, rows_of, j, X.dtype),
-                **options,
-                balanced=self.balanced,
-            )
+            for j in range(q - 1):
+                pairs = _pairs(j, q)
+                self._pair_coef[pairs], n_iter[pairs] = fit_machines(
+                    features,
+                    *_pair_entries(Y, rows_of, j, X.dtype),
+                    **options,
+                    balanced=self.balanced,
+                )
+                advance()
         self._stack_root = _root(self._pair_coef).astype(X.dtype)
         votes, totals = _count_votes(features, self._pair_coef, q)
         self.refined_ = _refine(Y, votes, totals)
@@ -248,10 +256,12 @@ class PALOCClassifier(Baseline):
         self._feature_map = None
         self.estimators_ = []
         rows_of = [np.flatnonzero(column) for column in Y.T]
-        for j in range(Y.shape[1] - 1):
-            self.estimators_ += fit_estimators(
-                self.estimator, X, *_pair_entries(Y, rows_of, j, X.dtype), random_state=random
-            )
+        with self._progress(Y.shape[1] - 1) as advance:
+            for j in range(Y.shape[1] - 1):
+                self.estimators_ += fit_estimators(
+                    self.estimator, X, *_pair_entries(Y, rows_of, j, X.dtype), random_state=random
+                )
+                advance()
         pair_scores = estimator_scores(self.estimators_, X)
         votes, totals = _votes_of(pair_scores, Y.shape[1])
         self.refined_ = _refine(Y, votes, totals)
@@ -263,6 +273,9 @@ class PALOCClassifier(Baseline):
             random_state=random,
         )
         return self._add(votes, estimator_scores(self.stack_estimators_, stacked))
+
+    def _progress(self, n_labels: int) -> Any:
+        return task_progress("PALOC, pairs of labels", n_labels, is_shown=self.verbose > 0)
 
     def _stack(self, X: Any, features: _Array) -> Any:
         """Return rows with the same distances as (x, g_01(x), g_02(x), ...)."""
