@@ -167,7 +167,9 @@ def test_a_label_that_is_nobodys_candidate_is_never_predicted(name):
     wide = np.insert(Y, 2, False, axis=1)
     model = make(name).fit(X, wide)
     assert model.classes_.tolist() == list(range(q + 1))
-    assert 2 not in model.predict(queries)
+    for rows in (queries, -1e6 * queries):
+        assert 2 not in model.predict(rows)
+        assert np.isfinite(model.decision_function(rows)).all()
     assert 2 not in model.transduction_
     # But it is what remains if candidates say so.
     only = np.eye(q + 1, dtype=bool)[[2] * len(queries)]

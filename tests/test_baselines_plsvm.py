@@ -163,16 +163,6 @@ def test_one_row():
     assert model.predict([[1.0, -2.0]]).tolist() == [1]
 
 
-@both_dtypes
-def test_labels_that_are_nobodys_candidate_are_not_predicted(dtype):
-    matrix = np.hstack([np.zeros((80, 1), bool), Y])
-    model = PLSVMClassifier().fit(X.astype(dtype), matrix)
-    for rows in (X, -1e6 * X):
-        assert (model.predict(rows) > 0).all()
-        assert np.isfinite(model.decision_function(rows)).all()
-    assert model.predict(X[:2], candidates=[[0], [0, 1]]).tolist() == [0, 1]
-
-
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs NUMBA_NUM_THREADS >= 2")
 @both_dtypes
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
