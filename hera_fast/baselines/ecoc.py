@@ -209,7 +209,7 @@ class PLECOCClassifier(Baseline):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def _learn(self, X: Any, Y: _Array) -> None:
+    def _learn(self, X: Any, Y: _Array) -> _Array | None:
         random = check_random_state(self.random_state)
         candidates = sparse.csr_array(Y, dtype=np.float32)
         counts = Y.sum(axis=0)
@@ -233,6 +233,8 @@ class PLECOCClassifier(Baseline):
             )
             scores = self._machine_scores(X)
         self.performance_ = _performance(candidates, counts, self.code_, scores).astype(X.dtype)
+        # The machines have scored the training rows, and need not do it again.
+        return _decode(scores, self.code_, self.performance_) if self.code_.shape[1] else None
 
     def _draw_code(self, candidates: Any, used: _Array, random: np.random.RandomState) -> _Array:
         """Draw the code, and warn if it is not what was asked for."""

@@ -147,7 +147,6 @@ class PALOCClassifier(Baseline):
     n_iter_: int
     estimators_: list[Any]
     stack_estimators_: list[Any]
-    _n_labels: int
     _feature_map: Nystroem | None
     _pair_coef: _Array
     _stack_root: _Array
@@ -200,7 +199,6 @@ class PALOCClassifier(Baseline):
 
     def _learn(self, X: Any, Y: _Array) -> _Array:
         random = check_random_state(self.random_state)
-        self._n_labels = Y.shape[1]
         if self.estimator is None:
             scores, n_iter = self._train(X, Y, random)
             self.n_iter_ = int(n_iter.max())
@@ -282,7 +280,7 @@ class PALOCClassifier(Baseline):
         return _join(X, _multiply(features, self._stack_root))
 
     def _scores(self, X: Any) -> _Array:
-        q = self._n_labels
+        q = len(self.classes_)
         if self._feature_map is None:
             pair_scores = estimator_scores(self.estimators_, X)
             votes, _ = _votes_of(pair_scores, q)
