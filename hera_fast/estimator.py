@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import fields
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,7 @@ from hera_fast.candidates import check_candidates
 from hera_fast.classifier import ProbabilisticPartialLabelClassifier
 from hera_fast.features import Features, make_features
 from hera_fast.inputs import check_weights
+from hera_fast.kernel_maps import fit_kernel_map, map_rows
 from hera_fast.kernels import project_simplex, softmax
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.model_files import MEANING, read_classifier, write_classifier
@@ -29,7 +30,6 @@ from hera_fast.neighborhood import neighbor_scores
 from hera_fast.paper import solve_paper
 from hera_fast.products import SparseBlocks, multiply_rows
 from hera_fast.progress import Progress
-from hera_fast.rbf import fit_rbf, map_rows
 from hera_fast.run import Observer, Options, Solution, State
 from hera_fast.solver import solve
 from hera_fast.threads import threads
@@ -40,6 +40,9 @@ _Array = np.ndarray[Any, Any]
 
 # Weights beyond this many copies of a row make no difference to its neighbours.
 _MOST_COPIES = 1 << 31
+
+# A smaller part of a mixture makes no difference.
+_LEAST_WEIGHT = 1e-3
 
 
 class HERAClassifier(ProbabilisticPartialLabelClassifier):
@@ -59,7 +62,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     alpha : float, default=1.0
         Weight of the reconstruction loss, relative to the ranking loss.
     beta : float, default=0.1
-        Weight of the penalty on the coefficients. Not used by ``calibration="gaussian"``.
+        Weight of the penalty on the coefficients, with ``calibration=None``.
     mu : float, default=0.0
         How much confidences are drawn to a single candidate, less than `alpha`. With
         ``formulation="paper"`` the weight of the l1 norm, of any size.
@@ -72,17 +75,20 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     formulation : {"simplex", "paper"}, default="simplex"
         ``"simplex"``: the confidences of a row are not negative, sum to one and vanish outside
         its candidates. ``"paper"``: the problem as published, see :meth:`paper`.
-    calibration : {"gaussian", None}, default="gaussian"
-        ``"gaussian"``: the scores are the probabilities of a Gaussian discriminant that is fitted
-        to the confidences. None: they are the values of the linear model, Z = XW. Not used by
+    calibration : {"mixture", "gaussian", None}, default="mixture"
+        ``"mixture"``: the scores are the probabilities of a mixture of Gaussian discriminants on
+        several kernels, each row judged by the others, given the row's candidates; nothing has to
+        be chosen, see the notes. ``"gaussian"``: those of one discriminant that is fitted to the
+        confidences. None: the values of the linear model, Z = XW. Not used by
         ``formulation="paper"``.
-    ranking : bool, default=True
-        Whether the ranking loss takes part.
+    ranking : bool, default=False
+        Whether the ranking loss takes part. Measured (docs/results.md) it makes no difference
+        beside a calibration.
     shrinkage : float, default=0.1
-        Part of its variance that is added to the variance of each feature in the Gaussian
-        discriminant.
-    prediction : {"hybrid", "linear", "neighbors"}, default="hybrid"
-        Whether the model, the confidences of the nearest training rows, or both decide.
+        Part of its variance that is added to the variance of each feature in
+        ``calibration="gaussian"``.
+    prediction : {"linear", "hybrid", "neighbors"}, default="linear"
+        Whether the model, both or the confidences of the nearest training rows decide.
     n_neighbors : int, default=10
         Number of nearest training rows.
     neighbor_weight : float, default=1.0
@@ -91,20 +97,24 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     neighbor_rank : int or None, default=None
         The width of the similarity is the mean distance of neighbours to their neighbour of this
         rank, among themselves. None takes the median one.
-    kernel : {"rbf", None}, default=None
-        ``"rbf"`` replaces the features by an approximate Gaussian kernel map.
+    kernel : {"auto", "rbf", "laplacian", None}, default="auto"
+        ``"rbf"`` and ``"laplacian"`` replace the features by an approximate kernel map, of
+        ``exp(-gamma |x - y|^2)`` or ``exp(-gamma |x - y|_1)``. None keeps the features.
+        ``"auto"`` takes all three for ``calibration="mixture"``, and else the features.
     gamma : float or "median", default="median"
-        The kernel is ``exp(-gamma |x - y|^2)``. ``"median"`` takes the inverse of the median
-        squared distance between training rows.
-    n_components : int, default=500
-        Number of features of the kernel map, at most the number of rows.
+        The inverse of the kernel's scale. ``"median"`` takes the median of squared or absolute
+        distances between training rows for that scale.
+    n_components : int, default=1000
+        Number of features of a kernel map, at most the number of rows. In a mixture, as many
+        dimensions at most are kept of the features themselves.
     fit_intercept : bool, default=True
-        Whether the linear model has an intercept. The Gaussian discriminant always has one.
+        Whether the linear model has an intercept. Discriminants always have one.
     max_iter : int, default=200
         Most iterations.
     tol : float, default=1e-4
         The run ends when primal residual, dual residual and relative change of the objective are
-        at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`.
+        at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`. With
+        ``calibration="mixture"`` it ends a stage of the run, see the notes.
     penalty : float or None, default=None
         First penalty of the constraint Y = P + E, which needs one only if `nu` is not 0. None
         stands for ``0.1 * alpha``, in ``formulation="paper"`` for 1e-6.
@@ -145,11 +155,11 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     classes_ : ndarray of shape (q,)
         The labels.
     coef_ : ndarray of shape (q, d)
-        Coefficients of the linear model; with ``calibration="gaussian"`` of the log-odds. With
-        ``kernel="rbf"`` they belong to the features of the kernel map.
+        Coefficients of the linear model; with a calibration, of the log-odds. They belong to the
+        features of the kernel map if there is one. In a mixture they are those of the linear
+        member, which is one of three.
     intercept_ : ndarray of shape (q,)
-        Intercept. With ``calibration="gaussian"`` minus infinity for labels that are nobody's
-        candidate.
+        Intercept. With a calibration minus infinity for labels that are nobody's candidate.
     confidence_ : ndarray of shape (n, q)
         P: how much the training rows' labels are trusted.
     noise_ : ndarray of shape (n, q)
@@ -173,6 +183,14 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     Notes
     -----
+    With ``calibration="mixture"`` there is a discriminant for the features, for a Gaussian and for
+    a Laplacian kernel. The scores of a training row come from discriminants that are fitted to the
+    other rows, so that flexible models do not confirm the false candidates they are fitted to. The
+    run falls into stages with less and less shrinkage, and the one with the largest likelihood of
+    the candidates remains. The mixture's weights are chosen by that likelihood, too. Given its
+    candidates, a row's label is more likely to be one that comes with the other candidates.
+    docs/how_it_works.md has the formulas.
+
     Ctrl-C during the iterations ends them: `fit` warns and returns the classifier as fitted so
     far. Before the first iteration it interrupts as usual.
 
@@ -188,14 +206,14 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     >>> from hera_fast import HERAClassifier
     >>> X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])
     >>> Y = [{"a", "b"}, {"a"}, {"a", "c"}, {"b", "c"}, {"b"}, {"b", "a"}]
-    >>> model = HERAClassifier(n_neighbors=2).fit(X, Y)
+    >>> model = HERAClassifier().fit(X, Y)
     >>> model.predict([[0.05], [1.15]]).tolist()
     ['a', 'b']
     >>> model.transduction_.tolist()
     ['a', 'a', 'a', 'b', 'b', 'b']
     """
 
-    _feature_map: Nystroem | None
+    _members: list[FittedMember]
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -203,14 +221,14 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         "mu": [Interval(Real, 0, None, closed="left")],
         "nu": [Interval(Real, 0, None, closed="left")],
         "formulation": [StrOptions({"simplex", "paper"})],
-        "calibration": [StrOptions({"gaussian"}), None],
+        "calibration": [StrOptions({"mixture", "gaussian"}), None],
         "ranking": ["boolean"],
         "shrinkage": [Interval(Real, 0, None, closed="neither")],
         "prediction": [StrOptions({"hybrid", "linear", "neighbors"})],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "neighbor_weight": [Interval(Real, 0, None, closed="left")],
         "neighbor_rank": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions({"rbf"}), None],
+        "kernel": [StrOptions({"auto", "rbf", "laplacian"}), None],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"median"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
@@ -240,16 +258,16 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         nu: float = 0.0,
         *,
         formulation: str = "simplex",
-        calibration: str | None = "gaussian",
-        ranking: bool = True,
+        calibration: str | None = "mixture",
+        ranking: bool = False,
         shrinkage: float = 0.1,
-        prediction: str = "hybrid",
+        prediction: str = "linear",
         n_neighbors: int = 10,
         neighbor_weight: float = 1.0,
         neighbor_rank: int | None = None,
-        kernel: str | None = None,
+        kernel: str | None = "auto",
         gamma: float | str = "median",
-        n_components: int = 500,
+        n_components: int = 1000,
         fit_intercept: bool = True,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -334,6 +352,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         settings: dict[str, Any] = {
             "formulation": "paper",
             "calibration": None,
+            "ranking": True,
+            "prediction": "hybrid",
             "alpha": 2.0,
             "beta": 1e-3,
             "mu": 0.1,
@@ -380,14 +400,16 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
             if start is None:
-                feature_map = self._fit_map(X, options, sample_weight)
+                feature_maps = self._fit_maps(X, options, sample_weight)
             else:
-                feature_map = self._feature_map
-            features = self._make_features(map_rows(feature_map, X), sample_weight)
+                feature_maps = [member.feature_map for member in self._members]
+            features = [
+                self._make_features(map_rows(feature_map, X), sample_weight)
+                for feature_map in feature_maps
+            ]
             solution = self._solve(features, Y, options, start)
         self.classes_ = classes
-        self._feature_map = feature_map
-        self._take(solution, features.mean)
+        self._take(solution, feature_maps, features)
         best = np.where(Y, self.confidence_, -1).argmax(axis=1)
         self.transduction_ = self.classes_[best]
         self._solution = solution
@@ -397,46 +419,80 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             self._multiplicity = np.ceil(np.minimum(sample_weight, _MOST_COPIES)).astype(np.int64)
         return self
 
-    def _fit_map(
+    def _fit_maps(
         self, X: Any, options: Options, sample_weight: _Array | None = None
-    ) -> Nystroem | None:
-        if self.kernel is None:
-            return None
-        return fit_rbf(
-            X,
-            gamma=self.gamma,
-            n_components=self.n_components,
-            random_state=options.random_state,
-            sample_weight=sample_weight,
-        )
+    ) -> list[Nystroem | None]:
+        """Fit a kernel map for each member of the model; None stands for the features."""
+        settings = {
+            "n_components": self.n_components,
+            "random_state": options.random_state,
+            "sample_weight": sample_weight,
+        }
+        maps: list[Nystroem | None] = []
+        for kernel in self._kernels():
+            if kernel is not None:
+                maps.append(fit_kernel_map(X, kernel=kernel, gamma=self.gamma, **settings))
+            elif self._is_mixture() and X.shape[1] > self.n_components:
+                maps.append(fit_kernel_map(X, kernel="linear", **settings))
+            else:
+                maps.append(None)
+        return maps
+
+    def _kernels(self) -> tuple[str | None, ...]:
+        if self.kernel != "auto":
+            return (self.kernel,)
+        return (None, "rbf", "laplacian") if self._is_mixture() else (None,)
+
+    def _is_mixture(self) -> bool:
+        return self.formulation == "simplex" and self.calibration == "mixture"
 
     def _make_features(self, X: Any, sample_weight: _Array | None = None) -> Features:
         """Prepare rows, mapped if there is a kernel map, for the solver."""
         return make_features(X, fit_intercept=self._centres(), sample_weight=sample_weight)
 
     def _centres(self) -> bool:
-        # The discriminant needs variances, which are about the mean.
-        return self.fit_intercept or _is_gaussian(self._current_meaning())
+        # A discriminant needs variances, which are about the mean.
+        return self.fit_intercept or _is_probabilistic(self._current_meaning())
 
     def _solve(
-        self, features: Features, Y: _Array, options: Options, start: Solution | None = None
+        self,
+        features: list[Features],
+        Y: _Array,
+        options: Options,
+        start: Solution | None = None,
     ) -> Solution:
-        run = solve_paper if self.formulation == "paper" else solve
         progress = Progress() if self.verbose else None
+        observer = self._observer(progress)
         try:
-            return run(features, Y, options, start, self._observer(progress))
+            if self.formulation == "paper":
+                return solve_paper(features[0], Y, options, start, observer)
+            return solve(features, Y, options, start, observer)
         finally:
             if progress is not None:
                 progress.close()
 
-    def _take(self, solution: Solution, mean: _Array) -> None:
+    def _take(
+        self,
+        solution: Solution,
+        feature_maps: list[Nystroem | None],
+        features: list[Features],
+    ) -> None:
         """Make a solution the fitted attributes."""
         dtype = solution.P.dtype
         self._meaning = self._current_meaning()
-        self._mean = mean
-        self._offset = solution.offset.astype(dtype)
-        self.coef_ = np.ascontiguousarray(solution.W.T, dtype)
-        self.intercept_ = (solution.offset - mean @ solution.W).astype(dtype)
+        parts = zip(feature_maps, features, solution.members, strict=True)
+        self._members = [
+            FittedMember(
+                *(feature_map, rows.mean),
+                *(np.ascontiguousarray(W, dtype), offset.astype(dtype), weight),
+            )
+            for feature_map, rows, (W, offset, weight) in parts
+        ]
+        W, feature_map = solution.W, feature_maps[0]
+        self.intercept_ = (solution.offset - features[0].mean @ W).astype(dtype)
+        if _is_projection(feature_map):
+            W = feature_map.components_.T @ (feature_map.normalization_.T @ W)
+        self.coef_ = np.ascontiguousarray(W.T, dtype)
         self.confidence_ = solution.P
         # Y - P is not negative, so this only brings E nearer to it.
         self.noise_ = np.maximum(solution.E, 0) if solution.multipliers else solution.E
@@ -482,7 +538,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         HERAClassifier
             It predicts bit for bit what the saved one did.
         """
-        model: HERAClassifier = read_classifier(path, cls)
+        model: HERAClassifier = read_classifier(path, cls, FittedMember)
         return model
 
     def _options(self) -> Options:
@@ -506,7 +562,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _current_meaning(self) -> dict[str, Any]:
         """Parameters that say what the coefficients of the next fit will mean."""
-        names = (*MEANING, "gamma", "n_components") if self.kernel == "rbf" else MEANING
+        has_map = self.kernel is not None and (self.kernel != "auto" or self._is_mixture())
+        names = (*MEANING, "gamma", "n_components") if has_map else MEANING
         return {name: getattr(self, name) for name in names}
 
     def _start(self, X: Any, classes: _Array, meaning: dict[str, Any]) -> Solution | None:
@@ -540,8 +597,9 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _width(self) -> int:
         """Number of features of the last fit; n_features_in_ may be the next one's already."""
-        factor = self.coef_ if self._feature_map is None else self._feature_map.components_
-        return int(factor.shape[1])
+        feature_map = self._members[0].feature_map
+        is_linear = feature_map is None or _is_projection(feature_map)
+        return int((self.coef_ if is_linear else feature_map.components_).shape[1])
 
     def _precision(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = self.coef_.dtype
@@ -549,7 +607,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _row_width(self) -> int:
         # Features, mapped features or scores, whatever a row has most of.
-        return max(self.n_features_in_, *map(int, self.coef_.shape))
+        return max(self.n_features_in_, *(max(member.W.shape) for member in self._members))
 
     def _is_paper(self) -> bool:
         return bool(self._meaning["formulation"] == "paper")
@@ -557,7 +615,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     def _scores_are_probabilities(self) -> bool:
         if self.prediction == "neighbors":
             return not self._is_paper()
-        return _is_gaussian(self._meaning)
+        return _is_probabilistic(self._meaning)
 
     def _to_probabilities(self, scores: _Array, out: _Array) -> None:
         if self._scores_are_probabilities():
@@ -576,7 +634,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         linear = neighbors = None
         if self.prediction != "neighbors":
             linear = np.empty(shape, dtype=self.coef_.dtype)
-            self._linear_scores(map_rows(self._feature_map, X), linear)
+            self._linear_scores(lambda place: map_rows(self._members[place].feature_map, X), linear)
         if self._asks_neighbors():
             neighbors = np.empty(shape, dtype=self.coef_.dtype)
             points = self._fit_X
@@ -609,24 +667,57 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             linear += neighbors
         return linear
 
-    def _linear_scores(self, X: Any, out: _Array) -> None:
-        """Write the scores of the linear model, or the probabilities of the Gaussian one."""
-        W = np.ascontiguousarray(self.coef_.T)
-        is_gaussian = _is_gaussian(self._meaning)
-        offset = np.zeros_like(self._offset) if is_gaussian else self._offset
+    def _linear_scores(self, rows_of: Callable[[int], Any], out: _Array) -> None:
+        """Write the scores of the linear model, or probabilities with a calibration.
+
+        ``rows_of(place)`` gives the rows as the member at that place wants them.
+        """
+        if not _is_probabilistic(self._meaning):
+            (member,) = self._members
+            member.multiply(rows_of(0), member.offset, out)
+            return
+        parts = [place for place, member in enumerate(self._members) if member.counts()]
+        part = out if len(parts) == 1 else np.empty_like(out)
+        for place in parts:
+            member = self._members[place]
+            member.multiply(rows_of(place), np.zeros_like(member.offset), part)
+            softmax(_plain_array(member.offset), part)
+            if len(parts) > 1:
+                part *= member.weight
+                np.add(part, 0 if place == parts[0] else out, out=out)
+
+
+class FittedMember(NamedTuple):
+    """A linear model of mapped features, and its part of the predictions."""
+
+    feature_map: Nystroem | None
+    mean: _Array
+    W: _Array
+    offset: _Array
+    weight: float
+
+    def counts(self) -> bool:
+        """Whether its part of the predictions is worth the time that it takes."""
+        return self.weight >= _LEAST_WEIGHT
+
+    def multiply(self, X: Any, offset: _Array, out: _Array) -> None:
+        """Write the products of mapped rows with W, plus an offset."""
+        W = _plain_array(self.W)
         if sparse.issparse(X):
-            multiply_rows(SparseBlocks(X), W, out, offset - (self._mean @ W).astype(W.dtype))
+            multiply_rows(SparseBlocks(X), W, out, offset - (self.mean @ W).astype(W.dtype))
         else:
             # Not by way of the intercept, which is inaccurate when the means are large.
             centred = np.empty_like(X)
-            np.subtract(X, self._mean, out=centred, casting="same_kind")
+            np.subtract(X, self.mean, out=centred, casting="same_kind")
             multiply_rows(centred, W, out, offset)
-        if is_gaussian:
-            softmax(_plain_array(self._offset), out)
 
 
-def _is_gaussian(meaning: dict[str, Any]) -> bool:
-    return (meaning["formulation"], meaning["calibration"]) == ("simplex", "gaussian")
+def _is_probabilistic(meaning: dict[str, Any]) -> bool:
+    return meaning["formulation"] == "simplex" and meaning["calibration"] is not None
+
+
+def _is_projection(feature_map: Nystroem | None) -> bool:
+    return feature_map is not None and feature_map.kernel == "linear"
 
 
 def _plain_array(array: Any) -> Any:
@@ -650,7 +741,8 @@ def hera(
     return_intercept : bool, default=False
         Whether to return the intercept too.
     **params
-        Parameters of :class:`HERAClassifier`.
+        Parameters of :class:`HERAClassifier`; here ``calibration="gaussian"`` unless given, a
+        single model with the coefficients W.
 
     Returns
     -------
@@ -679,7 +771,7 @@ def hera(
     >>> P.argmax(axis=1).tolist()
     [0, 0, 1, 1]
     """
-    model = HERAClassifier(**{"prediction": "linear", **params})
+    model = HERAClassifier(**{"calibration": "gaussian", **params})
     model.fit(X, Y, sample_weight=sample_weight)
     W = np.ascontiguousarray(model.coef_.T)
     solution = W, model.confidence_, model.noise_, model.history_

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
+from hera_fast.kernel_maps import KERNELS
 from hera_fast.persistence import read_model, write_model
 from hera_fast.run import FIGURES
 
@@ -24,13 +25,12 @@ _SAVED = (
     "intercept_",
     "confidence_",
     "noise_",
-    "_mean",
-    "_offset",
     "_fit_X",
     "_multiplicity",
 )
 _SAVED_LABELS = ("classes_", "feature_names_in_", "transduction_")
 _OPTIONAL = ("_fit_X", "_multiplicity", "feature_names_in_")
+_SAVED_MEMBER = ("mean", "W", "offset")
 _SAVED_MAP = ("components_", "normalization_", "component_indices_")
 
 
@@ -55,17 +55,23 @@ def write_classifier(path: str | PathLike[str], model: Any) -> None:
             labels = _as_text(name, labels)
             header["objects"].append(name)
         arrays[name] = labels
-    if model._feature_map is not None:
-        header["gamma"] = float(model._feature_map.gamma)
-        arrays |= {f"map_{name}": getattr(model._feature_map, name) for name in _SAVED_MAP}
+    header["members"] = []
+    for place, member in enumerate(model._members):
+        arrays |= {f"{name}_{place}": getattr(member, name) for name in _SAVED_MEMBER}
+        about = {"weight": member.weight, "kernel": None}
+        if member.feature_map is not None:
+            gamma = member.feature_map.gamma
+            about |= {"kernel": member.feature_map.kernel, "gamma": gamma}
+            arrays |= {f"{name}{place}": getattr(member.feature_map, name) for name in _SAVED_MAP}
+        header["members"].append(about)
     write_model(path, type(model).__name__, header, arrays)
 
 
-def read_classifier(path: str | PathLike[str], cls: Any) -> Any:
-    """Read what :func:`write_classifier` wrote, as an instance of `cls`."""
+def read_classifier(path: str | PathLike[str], cls: Any, member: Any) -> Any:
+    """Read what :func:`write_classifier` wrote, as a `cls` with a list of `member`."""
     header, arrays = read_model(path, cls.__name__)
     try:
-        model = _restored(cls, header, arrays)
+        model = _restored(cls, member, header, arrays)
         _check_shapes(model)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
@@ -75,7 +81,19 @@ def read_classifier(path: str | PathLike[str], cls: Any) -> Any:
     return model
 
 
-def _restored(cls: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+def _restored_map(about: dict[str, Any], place: int, arrays: dict[str, Any]) -> Nystroem | None:
+    if about["kernel"] is None:
+        return None
+    if about["kernel"] not in KERNELS:
+        raise ValueError(f"it has an unknown kernel {about['kernel']!r}")
+    # Not fitted to anything: what fitting would find is in the file.
+    feature_map = Nystroem(about["kernel"], gamma=about["gamma"]).set_output(transform="default")
+    for name in _SAVED_MAP:
+        setattr(feature_map, name, arrays.pop(f"{name}{place}"))
+    return feature_map
+
+
+def _restored(cls: Any, member: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model = cls(**header["parameters"])
     model._meaning = header["meaning"]
     if not set(MEANING) <= model._meaning.keys():
@@ -85,17 +103,20 @@ def _restored(cls: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model.history_ = {name: arrays.pop(f"history_{name}") for name in FIGURES}
     model.n_iter_ = len(model.history_["seconds"])
     model._solution = None
-    model._feature_map = None
-    if "gamma" in header:
-        # Not fitted to anything: what fitting would find is in the file.
-        model._feature_map = Nystroem(gamma=header["gamma"]).set_output(transform="default")
-        for name in _SAVED_MAP:
-            setattr(model._feature_map, name, arrays.pop(f"map_{name}"))
+    model._members = [
+        member(
+            _restored_map(about, place, arrays),
+            *(arrays.pop(f"{name}_{place}") for name in _SAVED_MEMBER),
+            weight=float(about["weight"]),
+        )
+        for place, about in enumerate(header["members"])
+    ]
     for name in _SAVED:
         setattr(model, name, arrays.pop(name, None) if name in _OPTIONAL else arrays.pop(name))
     model.n_features_in_ = model._width()
-    if model._feature_map is not None:
-        model._feature_map.n_features_in_ = model.n_features_in_
+    for part in model._members:
+        if part.feature_map is not None:
+            part.feature_map.n_features_in_ = model.n_features_in_
     for name in _SAVED_LABELS:
         if name in arrays or name not in _OPTIONAL:
             setattr(model, name, arrays.pop(name))
@@ -106,23 +127,32 @@ def _restored(cls: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 def _check_shapes(model: Any) -> None:
     """Raise an error unless the arrays of a model that was read fit together."""
-    (n, q), d = model.confidence_.shape, model.coef_.shape[1]
+    (n, q), width = model.confidence_.shape, model.coef_.shape[1]
     shapes = {
         "classes_": (q,),
         "transduction_": (n,),
-        "coef_": (q, d),
+        "coef_": (q, width),
         "intercept_": (q,),
         "noise_": (n, q),
-        "_mean": (d,),
-        "_offset": (q,),
         "_fit_X": (n, model.n_features_in_),
         "_multiplicity": (n,),
         "feature_names_in_": (model.n_features_in_,),
     }
     for name, shape in shapes.items():
-        array = getattr(model, name, None)
-        if array is not None and array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
+        _check_shape(name, getattr(model, name, None), shape)
+    for place, member in enumerate(model._members):
+        d = model.n_features_in_
+        if member.feature_map is not None:
+            d, components = len(member.feature_map.normalization_), member.feature_map.components_
+            _check_shape(f"components_{place}", components, (d, model.n_features_in_))
+            _check_shape(f"normalization_{place}", member.feature_map.normalization_, (d, d))
+        for name, shape in (("mean", (d,)), ("W", (d, q)), ("offset", (q,))):
+            _check_shape(f"{name}_{place}", getattr(member, name), shape)
+
+
+def _check_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    if array is not None and array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
 
 
 def _as_text(name: str, labels: _Array) -> _Array:

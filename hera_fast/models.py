@@ -7,7 +7,7 @@ weighted, and keep their coefficients in double precision whatever the features 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import linalg, sparse
@@ -16,7 +16,15 @@ from hera_fast.features import Features
 from hera_fast.kernels import fit_gradient, ranking_score_gradient, softmax
 from hera_fast.products import BLOCK_ROWS, SparseBlocks, column_sums
 
-__all__ = ["GaussianDiscriminant", "GradientDescent", "LeastSquares", "Model", "ranking_curvature"]
+__all__ = [
+    "GaussianDiscriminant",
+    "GradientDescent",
+    "LeastSquares",
+    "Member",
+    "Model",
+    "Support",
+    "ranking_curvature",
+]
 
 _Array = np.ndarray[Any, Any]
 
@@ -40,6 +48,14 @@ def ranking_curvature(n_labels: int) -> float:
     return 1.21 / n_labels
 
 
+class Member(NamedTuple):
+    """A linear model of features, and its part of a mixture."""
+
+    W: _Array
+    offset: _Array
+    weight: float = 1.0
+
+
 class Model(Protocol):
     """What the alternation needs of a model.
 
@@ -48,6 +64,12 @@ class Model(Protocol):
 
     W: _Array
     offset: _Array
+    #: Whether it has come to its end; None leaves that to the objective.
+    is_settled: bool | None
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """What predictions are made of; the first one has the coefficients `W`."""
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit to the confidences `P` and overwrite `Z` with the scores."""
@@ -55,8 +77,26 @@ class Model(Protocol):
     def penalty(self) -> float:
         """The model's own part of the objective."""
 
+    def advance(self, P: _Array) -> None:
+        """Take note of the confidences at the end of an iteration."""
 
-class _LinearModel:
+
+class _Single:
+    """A model of one kind of features that knows no stages."""
+
+    W: _Array
+    offset: _Array
+    is_settled: bool | None = None
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return (Member(self.W, self.offset),)
+
+    def advance(self, P: _Array) -> None:
+        pass
+
+
+class _LinearModel(_Single):
     """Scores Z = XW with the objective ``L_rank(XW, P) + alpha/2 |P - XW|^2 + beta |W|^2``."""
 
     def __init__(
@@ -209,7 +249,7 @@ class GradientDescent(_LinearModel):
         return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
 
 
-class _Support:
+class Support:
     """Confidences as a sparse matrix: they vanish outside the candidates.
 
     Parameters
@@ -232,8 +272,12 @@ class _Support:
         np.take(P.reshape(-1), self._positions, out=self._values, mode="clip")
         return self._blocks
 
+    def shares(self, row_weight: _Array) -> _Array:
+        """Sums of the columns of the last values, with these weights of the rows."""
+        return column_sums(self._blocks, row_weight)
 
-class GaussianDiscriminant:
+
+class GaussianDiscriminant(_Single):
     """Scores that are probabilities, from Gaussians with a common covariance.
 
     The share, the mean and the covariance of the labels are those of the rows weighted by P. The
@@ -256,7 +300,7 @@ class GaussianDiscriminant:
         self.offset = np.zeros(n_labels)
         self._features = features
         is_sparse = _SPARSE * np.count_nonzero(Y) < Y.size
-        self._support = _Support(Y, features.dtype) if is_sparse else None
+        self._support = Support(Y, features.dtype) if is_sparse else None
         self._total = features.total_weight
         self._scale, self._moments = features.remember("scaled moments", self._scaled_moments)
         # Less would drown in rounding errors, and the covariance would not be definite. They grow

@@ -98,6 +98,7 @@ def solve_paper(
         *(model.W, model.offset, P, splitting.E, splitting.multipliers),
         *(splitting.penalty, splitting.split_penalty),
         history=recorder.history(),
+        members=model.members,
         interrupted=recorder.was_interrupted,
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from hera_fast.features import Features
-from hera_fast.models import Model
+from hera_fast.models import Member, Model
 
 __all__ = ["FIGURES", "Observer", "Options", "Recorder", "Residuals", "Solution", "State"]
 
@@ -144,7 +144,11 @@ Observer = Callable[[State], object]
 
 @dataclass
 class Solution:
-    """Where a run ended. It can be the start of another one."""
+    """Where a run ended. It can be the start of another one.
+
+    `W` and `offset` are those of the first of the `members`, which predictions are made of; the
+    `model_state` is what a model with stages needs to go on.
+    """
 
     W: _Array
     offset: _Array
@@ -154,7 +158,9 @@ class Solution:
     penalty: float
     split_penalty: float
     history: dict[str, _Array]
+    members: tuple[Member, ...]
     interrupted: bool = False
+    model_state: Any = None
 
 
 class Recorder:
@@ -194,7 +200,7 @@ class Recorder:
 
         The change of the objective is divided by `scale`; None stands for the larger one of its
         first and its current value. Small enough, it ends the run if everything else is
-        `settled`; None asks for small residuals.
+        `settled`; None asks for small residuals. A model with stages ends the run by itself.
         """
         past, tol = self._figures, self._options.tol
         if scale is None:
@@ -220,7 +226,8 @@ class Recorder:
             intercept=model.offset - self._mean @ model.W,
         )
         past.append({name: getattr(state, name) for name in FIGURES})
-        self.converged = settled and state.change <= tol
+        ended = model.is_settled
+        self.converged = settled and state.change <= tol if ended is None else ended
         if self._observe is not None:
             self._stopped = bool(self._observe(state))
 

@@ -34,9 +34,9 @@ from hera_fast.candidates import check_candidates
 from hera_fast.estimator import HERAClassifier
 from hera_fast.features import Features
 from hera_fast.fold import Fold, make_folds
+from hera_fast.kernel_maps import map_rows
 from hera_fast.kernels._launch import blas_threads, run_ranges
 from hera_fast.neighborhood import neighbor_weights
-from hera_fast.rbf import map_rows
 from hera_fast.run import Solution
 from hera_fast.scores import MEASURES
 from hera_fast.task_progress import task_progress
@@ -52,11 +52,14 @@ _Path = list[list[HERAClassifier]]
 #: Scores predictions, see :func:`grid_scores`.
 Judge = Callable[[_Array, _Array, _Array], float]
 
+_HYBRID: dict[str, list[Any]] = {"prediction": ["hybrid"], "neighbor_weight": [1.0, 3.0]}
+_GAUSSIAN: dict[str, list[Any]] = {"calibration": ["gaussian"]}
+
 #: What :class:`HERAClassifierCV` tries unless told otherwise.
 DEFAULT_GRID: list[dict[str, list[Any]]] = [
-    {"kernel": [None], "shrinkage": [0.03, 0.1, 0.3, 1.0], "neighbor_weight": [1.0, 3.0]},
-    {"kernel": ["rbf"], "shrinkage": [0.1, 1.0], "neighbor_weight": [1.0, 3.0]},
-    {"calibration": [None], "beta": [0.1, 10.0], "neighbor_weight": [1.0, 3.0]},
+    {**_HYBRID, **_GAUSSIAN, "kernel": [None], "shrinkage": [0.03, 0.1, 0.3, 1.0]},
+    {**_HYBRID, **_GAUSSIAN, "kernel": ["rbf"], "shrinkage": [0.1, 1.0]},
+    {**_HYBRID, "calibration": [None], "beta": [0.1, 10.0]},
 ]
 
 # Parameters that a run does not depend on.
@@ -322,11 +325,12 @@ def grid_scores(
         warnings.simplefilter("ignore", ConvergenceWarning)
         n_parallel = numba.get_num_threads() if is_small else 1
         for group in groups:
-            rows = map_rows(group[0]._fit_map(X, group[0]._options()), X)
+            maps = group[0]._fit_maps(X, group[0]._options())
+            rows = [map_rows(feature_map, X) for feature_map in maps]
             paths = [_paths(same) for same in _grouped(group, lambda model: model._centres())]
 
             def score_fold(
-                number: int, _: int, paths: list[list[_Path]] = paths, rows: Any = rows
+                number: int, _: int, paths: list[list[_Path]] = paths, rows: list[Any] = rows
             ) -> None:
                 for model, best, probabilities in tries[number].predictions(paths, rows):
                     scores[:, place_of[id(model)], number] = [
@@ -348,22 +352,24 @@ class _Try:
         self._weights: dict[Hashable, Any] = {}
 
     def predictions(
-        self, paths: list[list[_Path]], rows: Any
+        self, paths: list[list[_Path]], rows: list[Any]
     ) -> Iterator[tuple[HERAClassifier, _Array, _Array]]:
         """Yield each model with its best labels and probabilities for the fold.
 
         `paths` are in lists of those that want the same features of the rows.
         """
-        train, queries, Y = rows[self._fold.train], rows[self._fold.test], self._Y[self._fold.train]
+        Y = self._Y[self._fold.train]
+        queries = [view[self._fold.test] for view in rows]
         for same_features in paths:
-            features = same_features[0][0][0]._make_features(train)
+            model = same_features[0][0][0]
+            features = [model._make_features(view[self._fold.train]) for view in rows]
             for path in same_features:
                 start: Solution | None = None
                 for same_run in path:
                     run = copy(same_run[0])
                     solution = _solve(run, features, Y, start)
-                    linear = np.empty((queries.shape[0], Y.shape[1]), solution.P.dtype)
-                    run._linear_scores(queries, linear)
+                    linear = np.empty((len(self._fold.test), Y.shape[1]), solution.P.dtype)
+                    run._linear_scores(queries.__getitem__, linear)
                     for model in same_run:
                         for name in _PREDICTION:
                             setattr(run, name, getattr(model, name))
@@ -394,7 +400,7 @@ class _Try:
 
 
 def _solve(
-    model: HERAClassifier, features: Features, Y: _Array, start: Solution | None
+    model: HERAClassifier, features: list[Features], Y: _Array, start: Solution | None
 ) -> Solution:
     options = model._options()
     if model.formulation != "paper":
@@ -402,7 +408,7 @@ def _solve(
     solution = model._solve(features, Y, options, start)
     if solution.interrupted:
         raise KeyboardInterrupt
-    model._take(solution, features.mean)
+    model._take(solution, [None] * len(features), features)
     return solution
 
 
@@ -425,9 +431,10 @@ def _grouped(
 
 
 def _map_settings(model: HERAClassifier) -> Hashable:
-    if model.kernel is None:
+    kernels = model._kernels()
+    if kernels == (None,):
         return None
-    return model.kernel, model.gamma, model.n_components, model.random_state
+    return kernels, model.gamma, model.n_components, model.random_state
 
 
 def _path_settings(model: HERAClassifier) -> Hashable:

@@ -6,17 +6,20 @@
 E >= 0 follows from these constraints, so that lowering singular values solves the E step exactly.
 Before convergence E may have entries a little below zero.
 The scores are Z = XW or, with ``calibration="gaussian"``, the probabilities of a Gaussian
-discriminant fitted to P. The steps are those of the paper: W, P, E, multiplier, penalty.
+discriminant fitted to P; with ``calibration="mixture"``, those of a mixture of discriminants given
+the candidates. The steps are those of the paper: W, P, E, multiplier, penalty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hera_fast.features import Features
 from hera_fast.kernels import confidence_step
+from hera_fast.mixture import Mixture
 from hera_fast.models import GaussianDiscriminant, LeastSquares, Model
 from hera_fast.noise import LowRankNoise
 from hera_fast.products import column_sums
@@ -28,7 +31,7 @@ _Array = np.ndarray[Any, Any]
 
 
 def solve(
-    features: Features,
+    features: Sequence[Features],
     Y: _Array,
     options: Options,
     start: Solution | None = None,
@@ -38,7 +41,8 @@ def solve(
 
     Parameters
     ----------
-    features : Features
+    features : sequence of Features
+        Those of the model; of several for ``calibration="mixture"``, for each member its own.
     Y : ndarray of shape (n, q), bool
         The candidates; at least one in each row.
     options : Options
@@ -51,17 +55,16 @@ def solve(
     -------
     Solution
     """
-    o = options
-    P = equal_confidence(Y, features.dtype)
+    o, rows = options, features[0]
+    P = equal_confidence(Y, rows.dtype)
     Z, workspace, row_objective = np.empty_like(P), np.empty_like(P), np.empty(len(P))
-    noise = LowRankNoise(features, Y, P, workspace, o, start)
-    model = make_model(features, Y, workspace, o)
+    noise = LowRankNoise(rows, Y, P, workspace, o, start)
+    model = make_model(features, Y, workspace, o, start)
     if start is not None:
         P = start.P
-        model.W, model.offset = start.W, start.offset
     # Rows need a little curvature when neither the fit nor the constraint gives them some.
     fit = max(o.alpha, 1e-12)
-    recorder = Recorder(o, features, observe)
+    recorder = Recorder(o, rows, observe)
     try:
         while recorder.goes_on:
             model.update(P, Z)
@@ -70,7 +73,8 @@ def solve(
                 *(P, row_objective),
             )
             residuals = noise.update(P)
-            loss = float(column_sums(row_objective, features.sample_weight))
+            model.advance(P)
+            loss = float(column_sums(row_objective, rows.sample_weight))
             recorder.record(
                 *(model, P, noise.E if noise.is_active else None),
                 objective=loss + model.penalty() + noise.objective,
@@ -82,6 +86,8 @@ def solve(
     except KeyboardInterrupt:
         recorder.interrupted()
     recorder.warn_unless_ended()
+    if isinstance(model, Mixture) and model.is_settled and not noise.is_active:
+        P = model.finish()
     if not noise.is_active:
         np.subtract(Y, P, out=noise.E)
     return Solution(
@@ -89,7 +95,9 @@ def solve(
         penalty=noise.penalty,
         split_penalty=0.0,
         history=recorder.history(),
+        members=model.members,
         interrupted=recorder.was_interrupted,
+        model_state=getattr(model, "state", None),
     )
 
 
@@ -100,14 +108,28 @@ def equal_confidence(Y: _Array, dtype: np.dtype[Any]) -> _Array:
     return P
 
 
-def make_model(features: Features, Y: _Array, workspace: _Array, options: Options) -> Model:
+def make_model(
+    features: Sequence[Features],
+    Y: _Array,
+    workspace: _Array,
+    options: Options,
+    start: Solution | None,
+) -> Model:
     """Set up the model that the options ask for."""
+    if options.calibration == "mixture":
+        state = None if start is None else start.model_state
+        return Mixture(features, Y, np.empty_like(workspace), tol=options.tol, state=state)
+    model: Model
     if options.calibration == "gaussian":
-        return GaussianDiscriminant(features, Y, shrinkage=options.shrinkage)
-    return LeastSquares(
-        *(features, Y.shape[1], workspace),
-        alpha=options.alpha,
-        beta=options.beta,
-        ranking=options.ranking,
-        fit_intercept=options.fit_intercept,
-    )
+        model = GaussianDiscriminant(features[0], Y, shrinkage=options.shrinkage)
+    else:
+        model = LeastSquares(
+            *(features[0], Y.shape[1], workspace),
+            alpha=options.alpha,
+            beta=options.beta,
+            ranking=options.ranking,
+            fit_intercept=options.fit_intercept,
+        )
+    if start is not None:
+        model.W, model.offset = start.W, start.offset
+    return model

@@ -7,7 +7,13 @@ not depend on their number. Arrays are checked for dtype, shape and memory order
 from __future__ import annotations
 
 from hera_fast.kernels.confidence import confidence_step
+from hera_fast.kernels.held_out import (
+    candidate_mass,
+    condition_on_candidates,
+    held_out_scores,
+)
 from hera_fast.kernels.machines import train_machines
+from hera_fast.kernels.manhattan import manhattan_distances
 from hera_fast.kernels.margins import candidate_margins, mean_margin_gradient
 from hera_fast.kernels.neighbors import nearest_neighbors, neighbor_similarity, self_neighbors
 from hera_fast.kernels.ranking import (
@@ -36,10 +42,14 @@ __all__ = [
     "break_slopes",
     "break_values",
     "candidate_margins",
+    "candidate_mass",
     "component_posterior",
+    "condition_on_candidates",
     "confidence_step",
     "fit_gradient",
+    "held_out_scores",
     "low_rank_target",
+    "manhattan_distances",
     "mean_margin_gradient",
     "nearest_neighbors",
     "neighbor_similarity",

@@ -16,7 +16,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from strategies import candidate_matrices, dtypes, seeds
 
-from hera_fast import rbf
+from hera_fast import kernel_maps
 from hera_fast.baselines import PALOCClassifier
 from hera_fast.baselines.machines import fit_kernel_map, kernel_features
 from hera_fast.baselines.paloc import (
@@ -396,7 +396,7 @@ def test_the_number_of_threads_changes_no_bit(dtype):
 
 def test_memory_is_not_that_of_all_pairs(monkeypatch):
     # The distances between these rows are of no interest here.
-    monkeypatch.setattr(rbf, "_SAMPLE", 50)
+    monkeypatch.setattr(kernel_maps, "_SAMPLE", 50)
     n, q, n_components = 2000, 60, 40
     rows, candidates, _ = clusters(n, 4, q, noise=0.02)
     model = PALOCClassifier(n_components=n_components, max_iter=20, random_state=0)

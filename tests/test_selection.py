@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from hera_fast import HERAClassifier, HERAClassifierCV, estimator, selection
 from hera_fast.features import make_features
 from hera_fast.fold import make_folds
-from hera_fast.rbf import fit_rbf, map_rows
+from hera_fast.kernel_maps import fit_kernel_map, map_rows
 from hera_fast.scores import MEASURES, candidate_score
 from hera_fast.threads import threads
 
@@ -92,7 +92,7 @@ def test_kernel_maps_are_those_of_all_rows():
     ((*_, (_, probabilities, test)),) = predictions(HERAClassifier(**settings), [{}])
     model = HERAClassifier(**settings)
     random_state = model._options().random_state
-    feature_map = fit_rbf(X, gamma="median", n_components=30, random_state=random_state)
+    feature_map = fit_kernel_map(X, gamma="median", n_components=30, random_state=random_state)
     mapped = map_rows(feature_map, X)
     train = np.setdiff1d(np.arange(len(X)), test)
     expected = loose(prediction="linear").fit(mapped[train], Y[train]).predict_proba(mapped[test])
@@ -118,7 +118,7 @@ def test_work_is_shared(monkeypatch):
         features.gram = counted("gram", features.gram)
         return features
 
-    monkeypatch.setattr(estimator, "fit_rbf", counted("map", fit_rbf))
+    monkeypatch.setattr(estimator, "fit_kernel_map", counted("map", fit_kernel_map))
     monkeypatch.setattr(estimator, "make_features", counted("features", counted_features))
     monkeypatch.setattr(
         selection, "neighbor_weights", counted("neighbors", selection.neighbor_weights)
@@ -211,10 +211,10 @@ def test_a_random_state_gives_one_kernel_map(monkeypatch):
     maps = []
 
     def fit(*arguments, **options):
-        maps.append(fit_rbf(*arguments, **options))
+        maps.append(fit_kernel_map(*arguments, **options))
         return maps[-1]
 
-    monkeypatch.setattr(estimator, "fit_rbf", fit)
+    monkeypatch.setattr(estimator, "fit_kernel_map", fit)
     model = HERAClassifier(random_state=np.random.RandomState(3), n_components=9)
     grid = {"kernel": ["rbf"], "shrinkage": [0.1, 1.0]}
     HERAClassifierCV(grid, estimator=model, cv=2, random_state=0).fit(X, Y)

@@ -21,8 +21,8 @@ from hera_fast.baselines.machines import (
     fit_machines,
     kernel_features,
 )
+from hera_fast.kernel_maps import map_rows
 from hera_fast.products import cross_product, multiply_rows, row_blocks
-from hera_fast.rbf import map_rows
 
 __all__ = ["PLECOCClassifier"]
 

@@ -15,9 +15,10 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.parallel import Parallel, delayed
 
+from hera_fast import kernel_maps
+from hera_fast.kernel_maps import map_rows
 from hera_fast.kernels import train_machines
 from hera_fast.kernels._launch import blas_threads
-from hera_fast.rbf import fit_rbf, map_rows
 
 __all__ = [
     "estimator_scores",
@@ -69,7 +70,9 @@ def fit_kernel_map(
     if gamma in ("scale", "auto"):
         variance = _variance(X) if gamma == "scale" else 1.0
         gamma = 1 / (X.shape[1] * (variance or 1.0))
-    return fit_rbf(X, gamma=gamma, n_components=n_components, random_state=random_state)
+    return kernel_maps.fit_kernel_map(
+        X, gamma=gamma, n_components=n_components, random_state=random_state
+    )
 
 
 def _variance(X: Any) -> float:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import dtypes, seeds
 
-from hera_fast import rbf as module
-from hera_fast.rbf import fit_rbf, median_gamma
+from hera_fast import kernel_maps as module
+from hera_fast.kernel_maps import fit_kernel_map, median_gamma
 from hera_fast.threads import threads
 
 both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -74,8 +74,8 @@ def test_repetition_is_weight(problem, n_components, seed):
     repeated = np.repeat(X, weights, axis=0)
     assert median_gamma(X, seed, weights) == median_gamma(repeated, seed)
     options = {"gamma": "median", "n_components": n_components, "random_state": seed}
-    weighted = fit_rbf(X, sample_weight=weights, **options)
-    plain = fit_rbf(repeated, **options)
+    weighted = fit_kernel_map(X, sample_weight=weights, **options)
+    plain = fit_kernel_map(repeated, **options)
     assert weighted.gamma == plain.gamma
     np.testing.assert_array_equal(weighted.transform(X), plain.transform(X))
 
@@ -104,7 +104,7 @@ def test_equal_rows_have_gamma_one():
 @both_dtypes
 def test_all_rows_give_the_kernel_itself(dtype):
     X = np.random.default_rng(2).normal(size=(40, 6)).astype(dtype)
-    feature_map = fit_rbf(X, gamma=0.1, n_components=40, random_state=0)
+    feature_map = fit_kernel_map(X, gamma=0.1, n_components=40, random_state=0)
     features = feature_map.transform(X)
     assert features.dtype == dtype
     assert feature_map.normalization_.dtype == dtype
@@ -117,8 +117,8 @@ def test_single_and_double_precision_agree(n_columns):
     """In few columns the kernel of many rows is singular to working precision."""
     X = np.random.default_rng(3).standard_t(3, size=(300, n_columns))
     options = {"gamma": "median", "n_components": 100, "random_state": 0}
-    double = fit_rbf(X, **options)
-    single = fit_rbf(X.astype(np.float32), **options)
+    double = fit_kernel_map(X, **options)
+    single = fit_kernel_map(X.astype(np.float32), **options)
     np.testing.assert_array_equal(single.component_indices_, double.component_indices_)
     np.testing.assert_allclose(
         products(single, X.astype(np.float32)), products(double, X), rtol=0, atol=5e-4
@@ -127,7 +127,7 @@ def test_single_and_double_precision_agree(n_columns):
 
 def test_features_approximate_the_kernel():
     X = np.random.default_rng(10).uniform(size=(300, 2))
-    feature_map = fit_rbf(X, gamma="median", n_components=60, random_state=0)
+    feature_map = fit_kernel_map(X, gamma="median", n_components=60, random_state=0)
     ref = kernel(X, feature_map.gamma)
     assert np.sqrt(((products(feature_map, X) - ref) ** 2).mean()) < 1e-3
 
@@ -137,8 +137,8 @@ def test_sparse_rows_give_the_same_features(dtype):
     rng = np.random.default_rng(4)
     X = sparse.csr_array((rng.random((60, 30)) * (rng.random((60, 30)) < 0.1)).astype(dtype))
     options = {"gamma": "median", "n_components": 20, "random_state": 5}
-    dense = fit_rbf(X.toarray(), **options)
-    comp = fit_rbf(X, **options)
+    dense = fit_kernel_map(X.toarray(), **options)
+    comp = fit_kernel_map(X, **options)
     assert sparse.issparse(comp.components_)
     np.testing.assert_array_equal(comp.component_indices_, dense.component_indices_)
     assert comp.transform(X).dtype == dtype
@@ -150,7 +150,7 @@ def test_untidy_sparse_rows():
     """Row 1 equals row 0, with its columns in another order and a zero that is stored."""
     data, columns = np.array([1.0, 2.0, 2.0, 1.0, 0.0, 5.0]), np.array([0, 1, 1, 0, 2, 2])
     X = sparse.csr_array((data, columns, np.array([0, 2, 5, 6])), shape=(3, 3))
-    feature_map = fit_rbf(X, gamma="median", n_components=3, random_state=0)
+    feature_map = fit_kernel_map(X, gamma="median", n_components=3, random_state=0)
     assert sorted(feature_map.component_indices_) == [0, 2]
     assert feature_map.gamma == pytest.approx(1 / 30)
     np.testing.assert_array_equal(X.indices, columns)
@@ -159,7 +159,7 @@ def test_untidy_sparse_rows():
 def test_components_are_rows_with_a_weight():
     X = np.arange(20.0).reshape(10, 2)
     weights = np.array([0, 1] * 5)
-    feature_map = fit_rbf(X, gamma=0.01, n_components=4, random_state=1, sample_weight=weights)
+    feature_map = fit_kernel_map(X, gamma=0.01, n_components=4, random_state=1, sample_weight=weights)
     assert len(set(feature_map.component_indices_)) == 4
     assert weights[feature_map.component_indices_].all()
     np.testing.assert_array_equal(X[feature_map.component_indices_], feature_map.components_)
@@ -167,7 +167,7 @@ def test_components_are_rows_with_a_weight():
 
 def test_the_seed_decides():
     X = np.random.default_rng(6).normal(size=(50, 3))
-    maps = [fit_rbf(X, gamma=0.5, n_components=10, random_state=seed) for seed in (0, 0, 1)]
+    maps = [fit_kernel_map(X, gamma=0.5, n_components=10, random_state=seed) for seed in (0, 0, 1)]
     first, again, other = (feature_map.transform(X) for feature_map in maps)
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -175,27 +175,27 @@ def test_the_seed_decides():
 
 def test_more_components_than_rows():
     X = np.random.default_rng(7).normal(size=(5, 2))
-    feature_map = fit_rbf(np.repeat(X, 3, axis=0), gamma=0.5, n_components=99, random_state=0)
+    feature_map = fit_kernel_map(np.repeat(X, 3, axis=0), gamma=0.5, n_components=99, random_state=0)
     assert feature_map.transform(X).shape == (5, 5)
     np.testing.assert_allclose(products(feature_map, X), kernel(X, 0.5), atol=1e-10)
 
 
 def test_minus_zero_is_zero():
     X = np.array([[0.0, 1.0], [-0.0, 1.0]])
-    assert len(fit_rbf(X, gamma=1.0, n_components=2, random_state=0).components_) == 1
+    assert len(fit_kernel_map(X, gamma=1.0, n_components=2, random_state=0).components_) == 1
 
 
 @both_dtypes
 def test_equal_rows(dtype):
     X = np.full((6, 2), 3.0, dtype)
-    feature_map = fit_rbf(X, gamma="median", n_components=4, random_state=0)
+    feature_map = fit_kernel_map(X, gamma="median", n_components=4, random_state=0)
     np.testing.assert_allclose(feature_map.transform(X), np.ones((6, 1)), rtol=1e-6)
 
 
 def test_the_global_output_setting_does_not_matter():
     X = np.random.default_rng(8).normal(size=(9, 2))
     with sklearn.config_context(transform_output="pandas"):
-        features = fit_rbf(X, gamma=1.0, n_components=3, random_state=0).transform(X)
+        features = fit_kernel_map(X, gamma=1.0, n_components=3, random_state=0).transform(X)
     assert type(features) is np.ndarray
 
 
@@ -204,7 +204,7 @@ def test_thread_counts_give_the_same_bits():
     maps = []
     for n_threads in (1, None):
         with threads(n_threads):
-            maps.append(fit_rbf(X, gamma="median", n_components=200, random_state=0))
+            maps.append(fit_kernel_map(X, gamma="median", n_components=200, random_state=0))
     assert maps[0].gamma == maps[1].gamma
     np.testing.assert_array_equal(maps[0].normalization_, maps[1].normalization_)
 
@@ -224,4 +224,4 @@ def test_thread_counts_give_the_same_bits():
 def test_bad_arguments_are_named(changes, error, message):
     options = {"gamma": 1.0, "n_components": 2, "random_state": 0} | changes
     with pytest.raises(error, match=message):
-        fit_rbf(np.ones((4, 2)), **options)
+        fit_kernel_map(np.ones((4, 2)), **options)

@@ -1,6 +1,6 @@
-"""Features whose inner products approximate a Gaussian kernel.
+"""Features whose inner products approximate a kernel.
 
-Both functions look at distinct rows only, in the order of their first occurrence. A row that
+All functions look at distinct rows only, in the order of their first occurrence. A row that
 occurs twice therefore does exactly what it does when it occurs once with twice the weight.
 """
 
@@ -13,40 +13,53 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+from sklearn.metrics.pairwise import (
+    euclidean_distances,
+    linear_kernel,
+    manhattan_distances,
+    rbf_kernel,
+)
 from sklearn.utils import check_random_state
 
+from hera_fast import kernels
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.products import each_block
 
-__all__ = ["fit_rbf", "map_rows", "median_gamma"]
+__all__ = ["KERNELS", "fit_kernel_map", "map_rows", "median_gamma"]
 
 _Array = np.ndarray[Any, Any]
 
 # Rows whose distances are looked at.
 _SAMPLE = 1000
-# Eigenvalues of the kernel below this one count as this one; their mean is 1. Rows in few columns
+# Eigenvalues of the kernel below this part of their mean count as this part. Rows in few columns
 # have many eigenvalues close to 0, and dividing by their roots would show nothing but the rounding
 # errors of float32.
 _SMALLEST_EIGENVALUE = 1e-4
 
+#: The kernels: inner products, ``exp(-gamma |x - y|^2)``, ``exp(-gamma |x - y|_1)``.
+KERNELS = ("linear", "rbf", "laplacian")
 
-def fit_rbf(
+
+def fit_kernel_map(
     X: Any,
     *,
-    gamma: float | str,
+    kernel: str = "rbf",
+    gamma: float | str = "median",
     n_components: int,
     random_state: int | np.random.RandomState | None,
     sample_weight: _Array | None = None,
 ) -> Nystroem:
-    """Fit Nystroem features of the kernel ``exp(-gamma |x - y|^2)``.
+    """Fit Nystroem features of a kernel.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, d), float32 or float64
         Rows, at least one of them with a positive weight.
-    gamma : float or "median"
-        Positive. ``"median"`` takes it from :func:`median_gamma`.
+    kernel : {"rbf", "laplacian", "linear"}, default="rbf"
+        ``exp(-gamma |x - y|^2)``, ``exp(-gamma |x - y|_1)``, or the inner product: then the
+        features are those of the rows' projections onto the chosen ones.
+    gamma : float or "median", default="median"
+        Positive. ``"median"`` takes it from :func:`median_gamma`. Not used by the linear kernel.
     n_components : int
         Number of rows the kernel is compared with, chosen at random: all distinct ones if there
         are no more.
@@ -64,25 +77,28 @@ def fit_rbf(
     Notes
     -----
     The features of x are the kernel values of x and the chosen rows, times the inverse root of the
-    kernel matrix of these rows. It is formed in double precision from eigenvalues of at least 1e-4,
-    where `Nystroem` itself goes down to 1e-12: the inner products of float32 and of float64
-    features then agree to about three digits or better, and would differ by more than 1 otherwise.
+    kernel matrix of these rows. It is formed in double precision from eigenvalues of at least 1e-4
+    of their mean, where `Nystroem` itself goes down to 1e-12: the inner products of float32 and of
+    float64 features then agree to about three digits or better, and would differ by more than 1
+    otherwise.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from hera_fast.rbf import fit_rbf
+    >>> from hera_fast.kernel_maps import fit_kernel_map
     >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> features = fit_rbf(X, gamma=1.0, n_components=3, random_state=0).transform(X)
+    >>> features = fit_kernel_map(X, gamma=1.0, n_components=3, random_state=0).transform(X)
     >>> (features @ features.T).round(3).tolist()
     [[1.0, 0.368, 0.0], [0.368, 1.0, 0.018], [0.0, 0.018, 1.0]]
     """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}; got {kernel!r}")
     random = check_random_state(random_state)
     rows, weights = _distinct_rows(X, sample_weight)
     if isinstance(gamma, str):
         if gamma != "median":
             raise ValueError(f"gamma must be a positive number or 'median', got {gamma!r}")
-        gamma = _median_gamma(X, rows, weights, random)
+        gamma = 1.0 if kernel == "linear" else _median_gamma(X, rows, weights, random, kernel)
     elif isinstance(gamma, bool) or not isinstance(gamma, Real):
         raise TypeError(f"gamma must be a positive number or 'median', got {gamma!r}")
     elif not 0 < gamma < np.inf:
@@ -91,12 +107,14 @@ def fit_rbf(
         raise ValueError(f"n_components must be at least 1, got {n_components}")
     basis = np.sort(random.permutation(len(rows))[:n_components])
     components = X[rows[basis]].astype(np.float64)
-    feature_map = Nystroem(gamma=float(gamma), n_components=len(basis), random_state=0)
+    settings = {} if kernel == "linear" else {"gamma": float(gamma)}
+    feature_map = Nystroem(kernel, n_components=len(basis), random_state=0, **settings)
     feature_map.set_output(transform="default")
     # Its own fit would choose among these rows again, and decompose their kernel for a root that
     # has to be replaced.
     with blas_threads(1):  # the same bits on any number of threads
-        feature_map.normalization_ = _inverse_root(components, float(gamma)).astype(X.dtype)
+        values = _kernel_values(kernel, components, components, float(gamma))
+        feature_map.normalization_ = _inverse_root(values).astype(X.dtype)
     feature_map.components_ = components.astype(X.dtype)
     feature_map.component_indices_ = rows[basis]
     feature_map.n_features_in_ = X.shape[1]
@@ -107,6 +125,7 @@ def median_gamma(
     X: Any,
     random_state: int | np.random.RandomState | None,
     sample_weight: _Array | None = None,
+    kernel: str = "rbf",
 ) -> float:
     """Return the inverse of the median squared distance between rows.
 
@@ -121,6 +140,8 @@ def median_gamma(
         Decides which 1000 rows are looked at, if more are distinct.
     sample_weight : ndarray of shape (n,), default=None
         Non-negative. None means 1 for all rows.
+    kernel : {"rbf", "laplacian"}, default="rbf"
+        ``"laplacian"`` takes the sums of absolute differences instead of squared distances.
 
     Returns
     -------
@@ -130,15 +151,17 @@ def median_gamma(
     Examples
     --------
     >>> import numpy as np
-    >>> from hera_fast.rbf import median_gamma
+    >>> from hera_fast.kernel_maps import median_gamma
     >>> median_gamma(np.array([[0.0], [2.0], [2.0]]), random_state=0)
     0.25
     """
     rows, weights = _distinct_rows(X, sample_weight)
-    return _median_gamma(X, rows, weights, check_random_state(random_state))
+    return _median_gamma(X, rows, weights, check_random_state(random_state), kernel)
 
 
-def _median_gamma(X: Any, rows: _Array, weights: _Array, random: np.random.RandomState) -> float:
+def _median_gamma(
+    X: Any, rows: _Array, weights: _Array, random: np.random.RandomState, kernel: str
+) -> float:
     if len(rows) > _SAMPLE:
         chosen = np.sort(random.permutation(len(rows))[:_SAMPLE])
         rows, weights = rows[chosen], weights[chosen]
@@ -148,18 +171,21 @@ def _median_gamma(X: Any, rows: _Array, weights: _Array, random: np.random.Rando
         sample -= sample.mean(axis=0)
     first, second = np.triu_indices(len(rows), 1)
     with blas_threads(1):
-        squares = euclidean_distances(sample, squared=True)[first, second]
-    pairs = np.flatnonzero(squares)
+        if kernel == "laplacian":
+            distances = _manhattan(sample, sample)[first, second]
+        else:
+            distances = euclidean_distances(sample, squared=True)[first, second]
+    pairs = np.flatnonzero(distances)
     if len(pairs) == 0:
         return 1.0
-    squares = squares[pairs]
+    distances = distances[pairs]
     if (weights == weights[0]).all():
         # All pairs weigh the same, and need not be sorted.
-        middle = (len(squares) - 1) // 2
-        return float(1 / np.partition(squares, middle)[middle])
-    order = np.argsort(squares, kind="stable")
+        middle = (len(distances) - 1) // 2
+        return float(1 / np.partition(distances, middle)[middle])
+    order = np.argsort(distances, kind="stable")
     weight_up_to = np.cumsum((weights[first] * weights[second])[pairs][order])
-    median = squares[order[np.searchsorted(weight_up_to, weight_up_to[-1] / 2)]]
+    median = distances[order[np.searchsorted(weight_up_to, weight_up_to[-1] / 2)]]
     return float(1 / median)
 
 
@@ -193,10 +219,35 @@ def _row_keys(X: Any, weights: _Array) -> Any:
         yield key.digest()
 
 
-def _inverse_root(components: Any, gamma: float) -> _Array:
-    """Return the inverse root of the kernel matrix of the components."""
-    values, vectors = linalg.eigh(rbf_kernel(components, gamma=gamma))
-    root: _Array = (vectors / np.sqrt(np.maximum(values, _SMALLEST_EIGENVALUE))) @ vectors.T
+def _kernel_values(kernel: str, X: Any, Y: Any, gamma: float) -> _Array:
+    """Return the kernel of all pairs of rows, in their dtype."""
+    values: _Array
+    if kernel == "linear":
+        values = linear_kernel(X, Y)
+    elif kernel == "rbf":
+        values = rbf_kernel(X, Y, gamma=gamma)
+    else:
+        values = _manhattan(X, Y)
+        values *= -gamma
+        np.exp(values, out=values)
+    return values.toarray() if sparse.issparse(values) else values
+
+
+def _manhattan(X: Any, Y: Any) -> _Array:
+    distances: _Array
+    if sparse.issparse(X) or sparse.issparse(Y):
+        distances = manhattan_distances(X, Y).astype(X.dtype, copy=False)
+    else:
+        distances = np.empty((X.shape[0], Y.shape[0]), X.dtype)
+        kernels.manhattan_distances(X, Y, distances)
+    return distances
+
+
+def _inverse_root(values: _Array) -> _Array:
+    """Return the inverse root of a kernel matrix."""
+    eigenvalues, vectors = linalg.eigh(values)
+    least = _SMALLEST_EIGENVALUE * max(float(eigenvalues.mean()), np.finfo(np.float64).tiny)
+    root: _Array = (vectors / np.sqrt(np.maximum(eigenvalues, least))) @ vectors.T
     return root
 
 
@@ -204,11 +255,14 @@ def map_rows(feature_map: Nystroem | None, X: Any) -> Any:
     """Apply a kernel map in its dtype, if there is one; the same bits on any number of threads."""
     if feature_map is None:
         return X
-    n_components = feature_map.components_.shape[0]
-    mapped = np.empty((X.shape[0], n_components), dtype=X.dtype)
+    components, root = feature_map.components_, feature_map.normalization_.T
+    if sparse.issparse(X) != sparse.issparse(components):
+        X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
+    mapped = np.empty((X.shape[0], len(root)), dtype=X.dtype)
 
     def transform(rows: slice) -> None:
-        mapped[rows] = feature_map.transform(X[rows])
+        values = _kernel_values(feature_map.kernel, X[rows], components, feature_map.gamma)
+        np.matmul(values, root, out=mapped[rows])
 
-    each_block(transform, X.shape[0], n_components * (X.shape[1] + n_components))
+    each_block(transform, X.shape[0], len(root) * (X.shape[1] + len(root)))
     return mapped
