@@ -423,20 +423,23 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         self, X: Any, options: Options, sample_weight: _Array | None = None
     ) -> list[Nystroem | None]:
         """Fit a kernel map for each member of the model; None stands for the features."""
-        settings = {
-            "n_components": self.n_components,
-            "random_state": options.random_state,
-            "sample_weight": sample_weight,
-        }
-        maps: list[Nystroem | None] = []
-        for kernel in self._kernels():
-            if kernel is not None:
-                maps.append(fit_kernel_map(X, kernel=kernel, gamma=self.gamma, **settings))
-            elif self._is_mixture() and X.shape[1] > self.n_components:
-                maps.append(fit_kernel_map(X, kernel="linear", **settings))
-            else:
-                maps.append(None)
-        return maps
+        is_reduced = self._is_mixture() and X.shape[1] > self.n_components
+        kernels = [
+            "linear" if kernel is None and is_reduced else kernel for kernel in self._kernels()
+        ]
+        return [
+            None
+            if kernel is None
+            else fit_kernel_map(
+                X,
+                kernel=kernel,
+                gamma=self.gamma,
+                n_components=self.n_components,
+                random_state=options.random_state,
+                sample_weight=sample_weight,
+            )
+            for kernel in kernels
+        ]
 
     def _kernels(self) -> tuple[str | None, ...]:
         if self.kernel != "auto":
@@ -480,17 +483,21 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         """Make a solution the fitted attributes."""
         dtype = solution.P.dtype
         self._meaning = self._current_meaning()
-        parts = zip(feature_maps, features, solution.members, strict=True)
         self._members = [
             FittedMember(
-                *(feature_map, rows.mean),
-                *(np.ascontiguousarray(W, dtype), offset.astype(dtype), weight),
+                feature_map=feature_map,
+                mean=rows.mean,
+                W=np.ascontiguousarray(member.W, dtype),
+                offset=member.offset.astype(dtype),
+                weight=member.weight,
             )
-            for feature_map, rows, (W, offset, weight) in parts
+            for feature_map, rows, member in zip(
+                feature_maps, features, solution.members, strict=True
+            )
         ]
         W, feature_map = solution.W, feature_maps[0]
         self.intercept_ = (solution.offset - features[0].mean @ W).astype(dtype)
-        if _is_projection(feature_map):
+        if feature_map is not None and feature_map.kernel == "linear":
             W = feature_map.components_.T @ (feature_map.normalization_.T @ W)
         self.coef_ = np.ascontiguousarray(W.T, dtype)
         self.confidence_ = solution.P
@@ -598,8 +605,9 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     def _width(self) -> int:
         """Number of features of the last fit; n_features_in_ may be the next one's already."""
         feature_map = self._members[0].feature_map
-        is_linear = feature_map is None or _is_projection(feature_map)
-        return int((self.coef_ if is_linear else feature_map.components_).shape[1])
+        if feature_map is None or feature_map.kernel == "linear":
+            return int(self.coef_.shape[1])
+        return int(feature_map.components_.shape[1])
 
     def _precision(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = self.coef_.dtype
@@ -607,7 +615,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _row_width(self) -> int:
         # Features, mapped features or scores, whatever a row has most of.
-        return max(self.n_features_in_, *(max(member.W.shape) for member in self._members))
+        return max(self.n_features_in_, *(int(max(each.W.shape)) for each in self._members))
 
     def _is_paper(self) -> bool:
         return bool(self._meaning["formulation"] == "paper")
@@ -714,10 +722,6 @@ class FittedMember(NamedTuple):
 
 def _is_probabilistic(meaning: dict[str, Any]) -> bool:
     return meaning["formulation"] == "simplex" and meaning["calibration"] is not None
-
-
-def _is_projection(feature_map: Nystroem | None) -> bool:
-    return feature_map is not None and feature_map.kernel == "linear"
 
 
 def _plain_array(array: Any) -> Any:

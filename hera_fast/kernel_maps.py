@@ -221,16 +221,16 @@ def _row_keys(X: Any, weights: _Array) -> Any:
 
 def _kernel_values(kernel: str, X: Any, Y: Any, gamma: float) -> _Array:
     """Return the kernel of all pairs of rows, in their dtype."""
-    values: _Array
+    values: Any
     if kernel == "linear":
-        values = linear_kernel(X, Y)
+        values = linear_kernel(X, Y, dense_output=True)
     elif kernel == "rbf":
         values = rbf_kernel(X, Y, gamma=gamma)
     else:
         values = _manhattan(X, Y)
         values *= -gamma
         np.exp(values, out=values)
-    return values.toarray() if sparse.issparse(values) else values
+    return values  # type: ignore[no-any-return]
 
 
 def _manhattan(X: Any, Y: Any) -> _Array:

@@ -41,7 +41,13 @@ from hera_fast.kernels import (
     softmax,
 )
 from hera_fast.models import Member, Support
-from hera_fast.products import cross_product, each_block, multiply_rows, sum_blocks
+from hera_fast.products import (
+    column_sums,
+    cross_product,
+    each_block,
+    multiply_rows,
+    sum_blocks,
+)
 
 __all__ = ["Mixture", "MixtureState"]
 
@@ -139,8 +145,8 @@ class Mixture:
         self._mixing = np.full(len(features), 1 / len(features))
         self.W, self.offset = np.zeros((first.shape[1], Y.shape[1])), np.zeros(Y.shape[1])
         self.members: tuple[Member, ...] = ()
-        self.state = MixtureState() if state is None else state
-        self.is_settled = False
+        self.state: Any = MixtureState() if state is None else state
+        self.is_settled: bool | None = False
         if self.state.best is not None and self.state.stage == len(SHRINKAGES):
             # That run had come to its end, and to its best stage.
             self.state = MixtureState(
@@ -156,10 +162,10 @@ class Mixture:
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit all discriminants; write the probabilities of the candidates to `Z`."""
         confidence = self._support.take(P)
-        shares = np.maximum(self._support.shares(self._row_weight), _LEAST_SHARE)
+        shares = np.maximum(column_sums(confidence, self._row_weight), _LEAST_SHARE)
         masses = np.empty((len(P), len(self._discriminants)))
         for place, discriminant in enumerate(self._discriminants):
-            self._workspace = discriminant.fit(P, confidence, shares, self._workspace)
+            discriminant.fit(P, confidence, shares, self._workspace)
             masses[:, place] = discriminant.temper(self._row_weight)
         self._mixing, likelihood = _mixing_weights(masses, self._row_weight)
         Z.fill(0)
@@ -181,7 +187,7 @@ class Mixture:
 
     def penalty(self) -> float:
         """Minus the log-likelihood of the candidates."""
-        return -self._total * self.state.likelihood
+        return -self._total * float(self.state.likelihood)
 
     def advance(self, P: _Array) -> None:
         """End the stage if it is time to; `P` are the confidences it would end with."""
@@ -206,12 +212,14 @@ class Mixture:
         for discriminant in self._discriminants:
             discriminant.set_shrinkage(SHRINKAGES[self.state.stage])
 
-    def finish(self) -> _Array:
-        """Go back to the best stage and return its confidences."""
+    def finish(self, P: _Array) -> _Array:
+        """Go back to the best stage, if all are over, and return its confidences."""
         best = self.state.best
-        assert best is not None
+        if not self.is_settled or best is None:
+            return P
         self.members, self.W, self.offset = best.members, best.members[0].W, best.members[0].offset
-        return best.P
+        P = best.P
+        return P
 
 
 def _mixing_weights(masses: _Array, row_weight: _Array) -> tuple[_Array, float]:
@@ -269,21 +277,31 @@ class _Discriminant:
         # One of several equal rows is left out, not all of them.
         if self._features.sample_weight is not None:
             leverages *= np.minimum(self._features.sample_weight, 1)
-        self._leverages = np.minimum(leverages, _LARGEST_LEVERAGE).astype(self._rows.dtype)
+        leverages = np.minimum(leverages, _LARGEST_LEVERAGE)
+        self._leverages = leverages.astype(self._rows.dtype)
+        self._other_weight = 1 / (1 - leverages)
+        if self._features.sample_weight is not None:
+            self._other_weight *= self._features.sample_weight
+        self._own_weight = self._other_weight * leverages
 
-    def fit(self, P: _Array, confidence: Any, shares: _Array, workspace: _Array) -> _Array:
-        """Fit to the confidences; returns an array that may be overwritten instead of the given."""
-        features, fits = self._features, self._scores
+    def fit(self, P: _Array, confidence: Any, shares: _Array, workspace: _Array) -> None:
+        """Fit to the confidences, which are `P` in both forms."""
+        features = self._features
         W = self._inverse[:, np.newaxis] * features.correlate(confidence) / self._total
-        features.scores(W, np.zeros(len(shares)), fits)
-        held_out_scores(fits, P, self._leverages, shares.astype(fits.dtype), fits)
-        explained = cross_product(fits, confidence, features.sample_weight) / self._total
-        link = _link(explained, shares)
-        multiply_rows(fits, link.astype(fits.dtype), workspace, np.zeros(len(shares)))
-        self._scores, workspace = workspace, fits
+        # P'H for the held-out fits H, without making them: their map is known only afterwards.
+        explained = cross_product(self._rows, confidence, self._other_weight).T @ W
+        explained -= cross_product(P, confidence, self._own_weight)
+        explained += np.outer(column_sums(confidence, self._own_weight), shares)
+        link = _link(explained / self._total, shares)
         self._W = W @ link
+        no_offset = np.zeros(len(shares))
+        features.scores(self._W, no_offset, self._scores)
+        multiply_rows(confidence, link.astype(workspace.dtype), workspace, no_offset)
+        held_out_scores(
+            *(self._scores, workspace, self._leverages),
+            *((shares @ link).astype(workspace.dtype), self._scores),
+        )
         self._match_shares(shares, workspace)
-        return workspace
 
     def _match_shares(self, shares: _Array, workspace: _Array) -> None:
         """Move the offsets towards where the mean probability of each label is its share."""

@@ -66,6 +66,8 @@ class Model(Protocol):
     offset: _Array
     #: Whether it has come to its end; None leaves that to the objective.
     is_settled: bool | None
+    #: What it needs to go on beside `W`, `offset` and the confidences.
+    state: Any
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -80,6 +82,9 @@ class Model(Protocol):
     def advance(self, P: _Array) -> None:
         """Take note of the confidences at the end of an iteration."""
 
+    def finish(self, P: _Array) -> _Array:
+        """Return the confidences that belong to the model, given the last ones."""
+
 
 class _Single:
     """A model of one kind of features that knows no stages."""
@@ -87,13 +92,18 @@ class _Single:
     W: _Array
     offset: _Array
     is_settled: bool | None = None
+    state: Any = None
 
     @property
     def members(self) -> tuple[Member, ...]:
         return (Member(self.W, self.offset),)
 
     def advance(self, P: _Array) -> None:
-        pass
+        """Nothing: an iteration is like the one before."""
+
+    def finish(self, P: _Array) -> _Array:
+        """Return `P`."""
+        return P
 
 
 class _LinearModel(_Single):
@@ -250,7 +260,7 @@ class GradientDescent(_LinearModel):
 
 
 class Support:
-    """Confidences as a sparse matrix: they vanish outside the candidates.
+    """Confidences as a sparse matrix if that is faster: they vanish outside the candidates.
 
     Parameters
     ----------
@@ -261,20 +271,20 @@ class Support:
     """
 
     def __init__(self, Y: _Array, dtype: np.dtype[Any]) -> None:
-        self._positions = np.flatnonzero(Y)
-        matrix = sparse.csr_array(Y, dtype=dtype)
-        self._values = matrix.data
-        self._blocks = SparseBlocks(matrix)
+        self._blocks: SparseBlocks | None = None
+        if _SPARSE * np.count_nonzero(Y) < Y.size:
+            self._positions = np.flatnonzero(Y)
+            matrix = sparse.csr_array(Y, dtype=dtype)
+            self._values = matrix.data
+            self._blocks = SparseBlocks(matrix)
 
-    def take(self, P: _Array) -> SparseBlocks:
-        """Make `P` the values; valid until the next call."""
+    def take(self, P: _Array) -> _Array | SparseBlocks:
+        """Return `P` in the faster form; valid until the next call."""
+        if self._blocks is None:
+            return P
         # Any other mode of handling errors would need a buffer.
         np.take(P.reshape(-1), self._positions, out=self._values, mode="clip")
         return self._blocks
-
-    def shares(self, row_weight: _Array) -> _Array:
-        """Sums of the columns of the last values, with these weights of the rows."""
-        return column_sums(self._blocks, row_weight)
 
 
 class GaussianDiscriminant(_Single):
@@ -299,8 +309,7 @@ class GaussianDiscriminant(_Single):
         self.W = np.zeros((n_features, n_labels))
         self.offset = np.zeros(n_labels)
         self._features = features
-        is_sparse = _SPARSE * np.count_nonzero(Y) < Y.size
-        self._support = Support(Y, features.dtype) if is_sparse else None
+        self._support = Support(Y, features.dtype)
         self._total = features.total_weight
         self._scale, self._moments = features.remember("scaled moments", self._scaled_moments)
         # Less would drown in rounding errors, and the covariance would not be definite. They grow
@@ -337,7 +346,7 @@ class GaussianDiscriminant(_Single):
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit the Gaussians, write the probabilities of the labels to `Z`."""
-        confidence = P if self._support is None else self._support.take(P)
+        confidence = self._support.take(P)
         mass = column_sums(confidence, self._features.sample_weight)
         seen = mass > 0
         shares = mass / self._total

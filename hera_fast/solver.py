@@ -86,9 +86,8 @@ def solve(
     except KeyboardInterrupt:
         recorder.interrupted()
     recorder.warn_unless_ended()
-    if isinstance(model, Mixture) and model.is_settled and not noise.is_active:
-        P = model.finish()
     if not noise.is_active:
+        P = model.finish(P)
         np.subtract(Y, P, out=noise.E)
     return Solution(
         *(model.W, model.offset, P, noise.E, noise.multipliers),
@@ -97,7 +96,7 @@ def solve(
         history=recorder.history(),
         members=model.members,
         interrupted=recorder.was_interrupted,
-        model_state=getattr(model, "state", None),
+        model_state=model.state,
     )
 
 

@@ -12,11 +12,18 @@ from hera_fast.kernels._inline import exponential, list_candidates, near_or_zero
 from hera_fast.kernels._jit import helper, kernel
 from hera_fast.kernels._launch import launch
 
-__all__ = ["candidate_mass", "condition_on_candidates", "held_out_scores"]
+__all__ = ["MASS_PARTS", "candidate_mass", "condition_on_candidates", "held_out_scores"]
 
 _Array = np.ndarray[Any, Any]
 
 SHARED_DIGEST = "21e64aa6b917cec3"  # see _inline
+
+#: Columns of `row_parts` in :func:`candidate_mass`.
+MASS_PARTS = (
+    "log_mass",  # logarithm of the probability of the candidates
+    "slope",  # its derivative by the temperature
+    "curvature",  # its second derivative
+)
 
 
 def held_out_scores(
@@ -91,8 +98,8 @@ def candidate_mass(
     - ``E_{Q_S}[t] - E_Q[t]``, its derivative by the temperature,
     - ``Var_{Q_S}[t] - Var_Q[t]``, its second derivative.
 
-    Everything is computed in double precision. Both sums are taken relative to their own largest
-    term, so that the logarithm is right far below that of the smallest number.
+    Everything is computed in double precision. The candidates and all labels are summed relative
+    to the largest score of their own, so that a mass of 1e-400 has its logarithm, too.
 
     Parameters
     ----------
@@ -104,21 +111,21 @@ def candidate_mass(
         Non-zero marks a candidate. Floating, bool or uint8.
     temperature : float
         Positive.
-    row_parts : ndarray of shape (n, 3), float64
-        Overwritten. A row with candidates only gives zeros. A row without candidates of finite
-        offset, which would give minus infinity, gives (-745, 0, 0): the logarithm of the smallest
-        number, and no direction in which it would grow.
+    row_parts : ndarray of shape (n, len(MASS_PARTS)), float64
+        Overwritten with what `MASS_PARTS` names: zeros where all labels are candidates. Without a
+        candidate of finite offset the logarithm would be minus infinity at every temperature;
+        such a row gives (-745, 0, 0), with the logarithm of the smallest positive number.
     """
     sizes = check_arrays(
         "scores[n,q] offsets[q] Y[n,q]:candidates -> row_parts[n,parts]:float64",
         *(scores, offsets, Y, row_parts),
     )
-    if sizes["parts"] != 3:
-        raise ValueError(f"row_parts must have 3 columns, got {sizes['parts']}")
+    if sizes["parts"] != len(MASS_PARTS):
+        raise ValueError(f"row_parts must have {len(MASS_PARTS)} columns, got {sizes['parts']}")
     factor = check_number("temperature", temperature, positive=True)
     launch(
         *(_mass_rows, sizes["n"], 16 * sizes["q"]),
-        *(scores, offsets, candidate_bytes(Y), float(factor), row_parts),
+        *(scores, offsets, candidate_bytes(Y), factor, row_parts),
     )
 
 
@@ -137,7 +144,7 @@ def _mass_rows(
             inside[c] = values[labels[c]]
         top_inside = _largest(inside[:n_labels])
         if top_inside == -np.inf:
-            row_parts[i, 0], row_parts[i, 1], row_parts[i, 2] = -745.0, 0.0, 0.0
+            row_parts[i] = -745.0, 0.0, 0.0
             continue
         top = _largest(values)
         total, mean, variance = _moments(values, top, temperature)
@@ -194,15 +201,13 @@ def condition_on_candidates(
     label_scores : ndarray of shape (q,), float64
         Finite.
     Z : ndarray of shape (n, q)
-        Probabilities, overwritten. Zero counts as the smallest normal number. What is no candidate
-        becomes zero, a single candidate exactly one.
+        Probabilities, overwritten. One below the smallest positive normal number counts as this
+        number. What is no candidate becomes zero, a single candidate exactly one.
     """
     sizes = check_arrays(
-        "Y[n,q]:candidates pair_scores[q,p]:float64 label_scores[q]:float64 -> Z[n,q]",
+        "Y[n,q]:candidates pair_scores[q,q]:float64 label_scores[q]:float64 -> Z[n,q]",
         *(Y, pair_scores, label_scores, Z),
     )
-    if sizes["p"] != sizes["q"]:
-        raise ValueError(f"pair_scores must be square, got shape {pair_scores.shape}")
     launch(
         *(_condition_rows, sizes["n"], 4 * sizes["q"]),
         *(candidate_bytes(Y), pair_scores, label_scores, float(np.finfo(Z.dtype).tiny), Z),
