@@ -113,8 +113,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         Most iterations.
     tol : float, default=1e-4
         The run ends when primal residual, dual residual and relative change of the objective are
-        at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`. With
-        ``calibration="mixture"`` it ends a stage of the run, see the notes.
+        at most `tol`. With ``formulation="paper"``: when the loss changes by at most `tol`. A
+        run with ``calibration="mixture"`` ends with its last stage instead, see the notes.
     penalty : float or None, default=None
         First penalty of the constraint Y = P + E, which needs one only if `nu` is not 0. None
         stands for ``0.1 * alpha``, in ``formulation="paper"`` for 1e-6.
@@ -469,7 +469,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         try:
             if self.formulation == "paper":
                 return solve_paper(features[0], Y, options, start, observer)
-            return solve(features, Y, options, start, observer)
+            return solve(features[0], Y, options, start, observer, features[1:])
         finally:
             if progress is not None:
                 progress.close()

@@ -57,6 +57,8 @@ _Array = np.ndarray[Any, Any]
 SHRINKAGES = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 #: Most iterations of the first stage, which begins with nothing, and of the others.
 FIRST_ITERATIONS, ITERATIONS = 10, 4
+#: A stage ends when the log-likelihood changes by no more, relative to its size.
+TOLERANCE = 5e-3
 #: The shrinkage falls until that has not helped this many times.
 PATIENCE = 2
 
@@ -66,7 +68,7 @@ _LEAST_SHARE = 1e-6
 _LEAST_RESIDUE = 1e-2
 # A row that decides alone about its fit has nothing else to be judged by.
 _LARGEST_LEVERAGE = 0.999
-_SHARE_STEPS = 3
+_SHARE_STEPS = 10
 _WEIGHT_STEPS = 15
 _COLDEST, _HOTTEST = 0.05, 3.0
 _LARGEST_STEP = 0.5
@@ -107,8 +109,6 @@ class Mixture:
         The candidates.
     workspace : ndarray of shape (n, q)
         Overwritten in each update.
-    tol : float
-        A stage ends when the log-likelihood changes by no more, relative to its size.
     state : MixtureState, optional
         Go on from here.
 
@@ -129,12 +129,10 @@ class Mixture:
         features: Sequence[Features],
         Y: _Array,
         workspace: _Array,
-        *,
-        tol: float,
         state: MixtureState | None = None,
     ) -> None:
         first = features[0]
-        self._Y, self._tol, self._workspace = Y, tol, workspace
+        self._Y, self._workspace = Y, workspace
         self._total = first.total_weight
         n_rows = first.shape[0]
         weight = np.ones(n_rows) if first.sample_weight is None else first.sample_weight
@@ -194,7 +192,7 @@ class Mixture:
         state = self.state
         change = abs(state.likelihood - self._previous)
         most = ITERATIONS if state.stage else FIRST_ITERATIONS
-        if state.iterations < most and change > self._tol * abs(state.likelihood):
+        if state.iterations < most and change > TOLERANCE * abs(state.likelihood):
             return
         if state.best is None or state.likelihood > state.best.likelihood:
             state.best = _Fit(state.stage, state.likelihood, P.copy(), self.members)

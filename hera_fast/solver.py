@@ -31,18 +31,19 @@ _Array = np.ndarray[Any, Any]
 
 
 def solve(
-    features: Sequence[Features],
+    features: Features,
     Y: _Array,
     options: Options,
     start: Solution | None = None,
     observe: Observer | None = None,
+    more_features: Sequence[Features] = (),
 ) -> Solution:
     """Run the method until it converges, `observe` ends it, or the user interrupts it.
 
     Parameters
     ----------
-    features : sequence of Features
-        Those of the model; of several for ``calibration="mixture"``, for each member its own.
+    features : Features
+        Those of the model, or of its first member.
     Y : ndarray of shape (n, q), bool
         The candidates; at least one in each row.
     options : Options
@@ -50,21 +51,23 @@ def solve(
         Go on from here. Its arrays are overwritten.
     observe : callable, optional
         Called with a `State` after each iteration; ends the run by returning something true.
+    more_features : sequence of Features
+        Those of the other members of a mixture, of the same rows.
 
     Returns
     -------
     Solution
     """
-    o, rows = options, features[0]
-    P = equal_confidence(Y, rows.dtype)
+    o = options
+    P = equal_confidence(Y, features.dtype)
     Z, workspace, row_objective = np.empty_like(P), np.empty_like(P), np.empty(len(P))
-    noise = LowRankNoise(rows, Y, P, workspace, o, start)
-    model = make_model(features, Y, workspace, o, start)
+    noise = LowRankNoise(features, Y, P, workspace, o, start)
+    model = make_model((features, *more_features), Y, workspace, o, start)
     if start is not None:
         P = start.P
     # Rows need a little curvature when neither the fit nor the constraint gives them some.
     fit = max(o.alpha, 1e-12)
-    recorder = Recorder(o, rows, observe)
+    recorder = Recorder(o, features, observe)
     try:
         while recorder.goes_on:
             model.update(P, Z)
@@ -74,7 +77,7 @@ def solve(
             )
             residuals = noise.update(P)
             model.advance(P)
-            loss = float(column_sums(row_objective, rows.sample_weight))
+            loss = float(column_sums(row_objective, features.sample_weight))
             recorder.record(
                 *(model, P, noise.E if noise.is_active else None),
                 objective=loss + model.penalty() + noise.objective,
@@ -117,7 +120,7 @@ def make_model(
     """Set up the model that the options ask for."""
     if options.calibration == "mixture":
         state = None if start is None else start.model_state
-        return Mixture(features, Y, np.empty_like(workspace), tol=options.tol, state=state)
+        return Mixture(features, Y, np.empty_like(workspace), state)
     model: Model
     if options.calibration == "gaussian":
         model = GaussianDiscriminant(features[0], Y, shrinkage=options.shrinkage)

@@ -20,8 +20,8 @@ from hera_fast.run import Options
 
 
 def make_options(**changes):
-    """The options of the solver: those of the classifier, but for the changes."""
-    values = HERAClassifier(**changes).get_params()
+    """The options of the solver: one discriminant and the ranking loss, but for the changes."""
+    values = HERAClassifier(**{"calibration": "gaussian", "ranking": True, **changes}).get_params()
     values["random_state"] = 0
     return Options(**{field.name: values[field.name] for field in fields(Options)})
 

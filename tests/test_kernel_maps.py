@@ -159,7 +159,9 @@ def test_untidy_sparse_rows():
 def test_components_are_rows_with_a_weight():
     X = np.arange(20.0).reshape(10, 2)
     weights = np.array([0, 1] * 5)
-    feature_map = fit_kernel_map(X, gamma=0.01, n_components=4, random_state=1, sample_weight=weights)
+    feature_map = fit_kernel_map(
+        X, gamma=0.01, n_components=4, random_state=1, sample_weight=weights
+    )
     assert len(set(feature_map.component_indices_)) == 4
     assert weights[feature_map.component_indices_].all()
     np.testing.assert_array_equal(X[feature_map.component_indices_], feature_map.components_)
@@ -175,7 +177,9 @@ def test_the_seed_decides():
 
 def test_more_components_than_rows():
     X = np.random.default_rng(7).normal(size=(5, 2))
-    feature_map = fit_kernel_map(np.repeat(X, 3, axis=0), gamma=0.5, n_components=99, random_state=0)
+    feature_map = fit_kernel_map(
+        np.repeat(X, 3, axis=0), gamma=0.5, n_components=99, random_state=0
+    )
     assert feature_map.transform(X).shape == (5, 5)
     np.testing.assert_allclose(products(feature_map, X), kernel(X, 0.5), atol=1e-10)
 
