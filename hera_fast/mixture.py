@@ -54,7 +54,7 @@ __all__ = ["Mixture", "MixtureState"]
 _Array = np.ndarray[Any, Any]
 
 #: Shrinkage of the stages, as a part of the variance of all features together.
-SHRINKAGES = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+SHRINKAGES = (0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 #: Most iterations of the first stage, which begins with nothing, and of the others.
 FIRST_ITERATIONS, ITERATIONS = 10, 4
 #: A stage ends when the log-likelihood changes by no more, relative to its size.
@@ -141,8 +141,10 @@ class Mixture:
         self._co_occurrence = CoOccurrence(Y, first.dtype, first.sample_weight)
         self._discriminants = [_Discriminant(each, Y) for each in features]
         self._mixing = np.full(len(features), 1 / len(features))
-        self.W, self.offset = np.zeros((first.shape[1], Y.shape[1])), np.zeros(Y.shape[1])
-        self.members: tuple[Member, ...] = ()
+        # What is left if the user interrupts the first update.
+        q, part = Y.shape[1], 1 / len(features)
+        self.members = tuple(Member(np.zeros((f.shape[1], q)), np.zeros(q), part) for f in features)
+        self.W, self.offset = self.members[0].W, self.members[0].offset
         self.state: Any = MixtureState() if state is None else state
         self.is_settled: bool | None = False
         if self.state.best is not None and self.state.stage == len(SHRINKAGES):
@@ -252,6 +254,9 @@ class _Discriminant:
         self._values = np.maximum(values, 0)
         self._rows = np.empty((n, d), features.dtype)
         features.scores(self._rotation, np.zeros(d), self._rows)
+        if not self._values.any():
+            # All features are constant, and this would be rounding errors.
+            self._rows.fill(0)
         self._features = make_features(
             self._rows, fit_intercept=False, sample_weight=features.sample_weight
         )
@@ -263,7 +268,8 @@ class _Discriminant:
 
     def set_shrinkage(self, shrinkage: float) -> None:
         """Add this part of the variance of all features to that of each of them."""
-        variance = max(float(self._values.sum()), float(np.finfo(np.float64).tiny))
+        limits = np.finfo(self._rows.dtype)
+        variance = max(float(self._values.sum()), float(limits.tiny / limits.eps))
         self._inverse = 1 / (self._values + shrinkage * variance)
         leverages = np.empty(len(self._rows))
 
