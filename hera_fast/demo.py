@@ -26,8 +26,8 @@ _Array = np.ndarray[Any, Any]
 
 P_NEXT, P_OTHER = 0.7, 0.2
 HERA_SETTINGS: dict[str, dict[str, Any]] = {
-    "HERA": {},
-    'HERA, kernel="rbf"': {"kernel": "rbf", "random_state": 0},
+    "HERA": {"random_state": 0},
+    'HERA, calibration="gaussian"': {"calibration": "gaussian"},
 }
 PLOT = Path("out", "demo", "hera.png")
 
@@ -143,7 +143,7 @@ def plot(models: dict[str, HERAClassifier], data: Data, results: list[Result]) -
     for method, model in models.items():
         iterations, change = range(1, model.n_iter_ + 1), model.history_["change"]
         convergence.semilogy(iterations, change, ".-", color=colors[method], label=method)
-    convergence.axhline(model.tol, color="gray", linestyle=":", label="tolerance")
+    convergence.axhline(model.tol, color="gray", linestyle=":", label="tolerance of the latter")
     convergence.set(title="Relative change of the objective", xlabel="iteration")
     convergence.xaxis.get_major_locator().set_params(integer=True)
     convergence.legend(fontsize="small")

@@ -35,6 +35,8 @@ _SAMPLE = 1000
 # have many eigenvalues close to 0, and dividing by their roots would show nothing but the rounding
 # errors of float32.
 _SMALLEST_EIGENVALUE = 1e-4
+# Their mean counts as this at least: the inverse roots have to fit into float32.
+_SMALLEST_MEAN = 1e-70
 
 #: The kernels: inner products, ``exp(-gamma |x - y|^2)``, ``exp(-gamma |x - y|_1)``.
 KERNELS = ("linear", "rbf", "laplacian")
@@ -225,6 +227,10 @@ def _kernel_values(kernel: str, X: Any, Y: Any, gamma: float) -> _Array:
     if kernel == "linear":
         values = linear_kernel(X, Y, dense_output=True)
     elif kernel == "rbf":
+        if not sparse.issparse(X):
+            # Far from the origin the products of the rows say little about their distances.
+            centre = Y.mean(axis=0)
+            X, Y = X - centre, Y - centre
         values = rbf_kernel(X, Y, gamma=gamma)
     else:
         values = _manhattan(X, Y)
@@ -236,17 +242,29 @@ def _kernel_values(kernel: str, X: Any, Y: Any, gamma: float) -> _Array:
 def _manhattan(X: Any, Y: Any) -> _Array:
     distances: _Array
     if sparse.issparse(X) or sparse.issparse(Y):
-        distances = manhattan_distances(X, Y).astype(X.dtype, copy=False)
+        distances = manhattan_distances(_sorted_rows(X), _sorted_rows(Y))
+        distances = distances.astype(X.dtype, copy=False)
     else:
         distances = np.empty((X.shape[0], Y.shape[0]), X.dtype)
         kernels.manhattan_distances(X, Y, distances)
     return distances
 
 
+def _sorted_rows(X: Any) -> sparse.csr_array:
+    """Copy rows as scikit-learn's sums of absolute differences want them: no longer indices.
+
+    Rows that are not sorted it would sort in place, while other threads read them.
+    """
+    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    rows = sparse.csr_array((X.data.copy(), indices, indptr), shape=X.shape)
+    rows.sum_duplicates()
+    return rows
+
+
 def _inverse_root(values: _Array) -> _Array:
     """Return the inverse root of a kernel matrix."""
     eigenvalues, vectors = linalg.eigh(values)
-    least = _SMALLEST_EIGENVALUE * max(float(eigenvalues.mean()), np.finfo(np.float64).tiny)
+    least = _SMALLEST_EIGENVALUE * max(float(eigenvalues.mean()), _SMALLEST_MEAN)
     root: _Array = (vectors / np.sqrt(np.maximum(eigenvalues, least))) @ vectors.T
     return root
 
@@ -256,6 +274,9 @@ def map_rows(feature_map: Nystroem | None, X: Any) -> Any:
     if feature_map is None:
         return X
     components, root = feature_map.components_, feature_map.normalization_.T
+    if isinstance(components, np.memmap):
+        # From a file that joblib has mapped; kernels want plain arrays.
+        components = np.asarray(components)
     if sparse.issparse(X) != sparse.issparse(components):
         X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
     mapped = np.empty((X.shape[0], len(root)), dtype=X.dtype)

@@ -53,13 +53,12 @@ _Path = list[list[HERAClassifier]]
 Judge = Callable[[_Array, _Array, _Array], float]
 
 _HYBRID: dict[str, list[Any]] = {"prediction": ["hybrid"], "neighbor_weight": [1.0, 3.0]}
-_GAUSSIAN: dict[str, list[Any]] = {"calibration": ["gaussian"]}
 
 #: What :class:`HERAClassifierCV` tries unless told otherwise.
 DEFAULT_GRID: list[dict[str, list[Any]]] = [
-    {**_HYBRID, **_GAUSSIAN, "kernel": [None], "shrinkage": [0.03, 0.1, 0.3, 1.0]},
-    {**_HYBRID, **_GAUSSIAN, "kernel": ["rbf"], "shrinkage": [0.1, 1.0]},
-    {**_HYBRID, "calibration": [None], "beta": [0.1, 10.0]},
+    {"calibration": ["mixture"], "kernel": ["auto", None, "rbf", "laplacian"]},
+    {"calibration": ["gaussian"], "shrinkage": [0.03, 0.1, 0.3, 1.0], **_HYBRID},
+    {"calibration": [None], "beta": [0.1, 10.0], **_HYBRID},
 ]
 
 # Parameters that a run does not depend on.
@@ -85,9 +84,9 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     param_grid : dict, list of dict or None, default=None
         Lists of values for parameters of :class:`HERAClassifier`; or several such dicts, each with
-        combinations of its own. None tries 16 combinations: the Gaussian discriminant on the
-        features with four values of `shrinkage`, on kernel features with two, and least squares
-        with two values of `beta`; each with two values of `neighbor_weight`.
+        combinations of its own. None tries 16 combinations: the mixture with all kernels and with
+        each alone; a single Gaussian discriminant with four values of `shrinkage`, and least
+        squares with two values of `beta`, each with two values of `neighbor_weight`.
     estimator : HERAClassifier or None, default=None
         Has the other parameters. None stands for the defaults.
     cv : int, splitter or iterable, default=5
@@ -143,7 +142,7 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> from hera_fast import HERAClassifierCV, load_digits_partial
     >>> digits = load_digits_partial()
-    >>> grid = {"shrinkage": [0.01, 10.0], "alpha": [1.0, 3.0]}
+    >>> grid = {"calibration": ["gaussian"], "shrinkage": [0.01, 10.0], "alpha": [1.0, 3.0]}
     >>> search = HERAClassifierCV(grid, cv=3, random_state=0)
     >>> search.fit(digits.data[:300], digits.candidates[:300]).best_params_["shrinkage"]
     0.01
@@ -296,7 +295,7 @@ def grid_scores(
     >>> from hera_fast.selection import grid_scores
     >>> X = np.array([[0.0], [1.0], [0.1], [1.1], [0.2], [1.2]])
     >>> Y = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1]], dtype=bool)
-    >>> points = [{"shrinkage": 0.1}, {"shrinkage": 1.0}]
+    >>> points = [{"kernel": None}, {"kernel": "rbf"}]
     >>> folds = make_folds([([0, 1, 2, 3], [4, 5]), ([2, 3, 4, 5], [0, 1])], X, None, None)
     >>> def accuracy(best, probabilities, held_out):
     ...     return np.mean(best == held_out % 2)
@@ -432,7 +431,8 @@ def _grouped(
 
 def _map_settings(model: HERAClassifier) -> Hashable:
     kernels = model._kernels()
-    if kernels == (None,):
+    # A mixture reduces the features themselves if there are too many.
+    if kernels == (None,) and not model._is_mixture():
         return None
     return kernels, model.gamma, model.n_components, model.random_state
 

@@ -19,9 +19,15 @@ from hera_fast.features import make_features
 from hera_fast.run import Options
 
 
+def hybrid(**changes):
+    """One discriminant, the ranking loss and the neighbours, but for the changes."""
+    settings = {"calibration": "gaussian", "ranking": True, "prediction": "hybrid"}
+    return HERAClassifier(**{**settings, **changes})
+
+
 def make_options(**changes):
     """The options of the solver: one discriminant and the ranking loss, but for the changes."""
-    values = HERAClassifier(**{"calibration": "gaussian", "ranking": True, **changes}).get_params()
+    values = hybrid(**changes).get_params()
     values["random_state"] = 0
     return Options(**{field.name: values[field.name] for field in fields(Options)})
 

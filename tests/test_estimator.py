@@ -17,23 +17,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import clusters, problems
+from problems import clusters, hybrid, problems
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import InvalidParameterError
 
-from hera_fast import HERAClassifier, classifier, hera
+from hera_fast import HERAClassifier, classifier, hera, mixture
 from hera_fast.run import FIGURES, State
 
 SETTINGS = {
-    "default": HERAClassifier(),
-    "linear": HERAClassifier(prediction="linear"),
-    "neighbors": HERAClassifier(prediction="neighbors"),
-    "least squares": HERAClassifier(calibration=None),
-    "low rank": HERAClassifier(nu=0.1, mu=0.2),
-    "rbf": HERAClassifier(kernel="rbf", n_components=20, random_state=0),
+    "default": HERAClassifier(random_state=0),
+    "mixture, low rank": HERAClassifier(nu=0.1, prediction="hybrid", random_state=0),
+    "mixture, landmarks": HERAClassifier(n_components=3, random_state=0),
+    "gaussian": hybrid(),
+    "linear": hybrid(prediction="linear"),
+    "neighbors": hybrid(prediction="neighbors"),
+    "least squares": hybrid(calibration=None),
+    "low rank": hybrid(nu=0.1, mu=0.2),
+    "rbf": hybrid(kernel="rbf", n_components=20, random_state=0),
     "paper": HERAClassifier.paper(max_iter=60),
 }
 each_setting = pytest.mark.parametrize("model", SETTINGS.values(), ids=SETTINGS)
@@ -78,8 +81,8 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_all_forms_of_candidates_give_the_same_fit(form):
-    expected = HERAClassifier(nu=0.1).fit(X, Y)
-    found = HERAClassifier(nu=0.1).fit(X, form(Y))
+    expected = hybrid(nu=0.1).fit(X, Y)
+    found = hybrid(nu=0.1).fit(X, form(Y))
     np.testing.assert_array_equal(found.classes_, expected.classes_)
     for name in ("coef_", "intercept_", "confidence_", "noise_", "transduction_"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
@@ -140,22 +143,22 @@ def test_single_precision_keeps_features_far_from_zero():
     # In float32, neighbours of 2^16 are 2^-7 apart, so these features have few digits left. Their
     # mean has more, and must not be rounded.
     far = (X + 2.0**16).astype(np.float32)
-    model = HERAClassifier(prediction="linear").fit(far, Y)
+    model = hybrid(prediction="linear").fit(far, Y)
     centred = far.astype(np.float64) - 2.0**16
-    exact = HERAClassifier(prediction="linear").fit(centred, Y)
+    exact = hybrid(prediction="linear").fit(centred, Y)
     np.testing.assert_allclose(
         model.predict_proba(far), exact.predict_proba(centred), rtol=0, atol=1e-4
     )
 
 
 def test_coefficients_and_intercept_are_the_linear_model():
-    model = HERAClassifier(calibration=None, prediction="linear").fit(X, Y)
+    model = hybrid(calibration=None, prediction="linear").fit(X, Y)
     expected = queries @ model.coef_.T + model.intercept_
     np.testing.assert_allclose(model.decision_function(queries), expected, rtol=0, atol=1e-12)
 
 
 def test_coefficients_and_intercept_are_log_odds_of_the_gaussian_model():
-    model = HERAClassifier(prediction="linear").fit(X, Y)
+    model = hybrid(prediction="linear").fit(X, Y)
     odds = queries @ model.coef_.T + model.intercept_
     odds = np.exp(odds - odds.max(axis=1, keepdims=True))
     odds /= odds.sum(axis=1, keepdims=True)
@@ -172,26 +175,29 @@ def test_labels_that_are_nobodys_candidate_are_never_predicted():
 
 MODELS = st.sampled_from(
     [
-        {},
-        {"calibration": None},
-        {"nu": 0.1, "mu": 0.5},
-        {"prediction": "linear", "ranking": False},
-        {"prediction": "neighbors", "n_neighbors": 2},
-        {"kernel": "rbf", "n_components": 3, "random_state": 0},
-        HERAClassifier.paper(max_iter=100).get_params(),
+        HERAClassifier(max_iter=15, random_state=0),
+        HERAClassifier(random_state=0),
+        HERAClassifier(n_components=2, prediction="hybrid", nu=0.1, max_iter=15, random_state=0),
+        hybrid(max_iter=15),
+        hybrid(calibration=None, max_iter=15),
+        hybrid(nu=0.1, mu=0.5, max_iter=15),
+        hybrid(prediction="linear", ranking=False, max_iter=15),
+        hybrid(prediction="neighbors", n_neighbors=2, max_iter=15),
+        hybrid(kernel="rbf", n_components=3, max_iter=15, random_state=0),
+        HERAClassifier.paper(max_iter=100),
     ]
 )
 
 
-@given(problem=problems(), parameters=MODELS, dtype=st.sampled_from([np.float32, np.float64]))
-@settings(max_examples=150)
-def test_every_fit_is_feasible_and_predicts_probabilities(problem, parameters, dtype):
+@given(problem=problems(), model=MODELS, dtype=st.sampled_from([np.float32, np.float64]))
+@settings(max_examples=200)
+def test_every_fit_is_feasible_and_predicts_probabilities(problem, model, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         rows = problem.X.astype(dtype)
         rows = sparse.csr_array(rows) if problem.is_sparse else rows
         counts = problem.weights if problem.weights is None or problem.weights.any() else None
-        model = HERAClassifier(**{"max_iter": 15, **parameters})
+        model = clone(model)
         # A single column would be taken for labels.
         candidates = problem.Y if problem.Y.shape[1] > 1 else np.zeros(len(problem.Y), int)
         model.fit(rows, candidates, sample_weight=counts)
@@ -238,7 +244,7 @@ def test_all_predictions_agree(model, n_labels):
 @pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e-17, 1.0, 1e20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_probabilities_agree_with_scores_that_they_cannot_tell_apart(scale, dtype, monkeypatch):
-    model = HERAClassifier(calibration=None).fit(X.astype(dtype), Y)
+    model = hybrid(calibration=None).fit(X.astype(dtype), Y)
     scores = (np.array([[1, 2, 3, 2], [4, 3, 3, 1], [1, 1, 1, 1.5]]) * scale).astype(dtype)
     monkeypatch.setattr(model, "_scores", lambda X: scores.copy())
     check_predictions(model, X[:3])
@@ -329,16 +335,16 @@ def test_parameters_changed_after_fit_do_not_change_what_the_coefficients_mean(m
     model.set_params(
         formulation=other,
         calibration=None if model.calibration else "gaussian",
-        kernel=None if model.kernel else "rbf",
+        kernel=None if model.kernel == "rbf" else "rbf",
         fit_intercept=not model.fit_intercept,
     )
     np.testing.assert_array_equal(model.predict_proba(queries), expected)
 
 
 def test_the_kind_of_prediction_may_change_after_fit():
-    model = HERAClassifier().fit(X, Y)
+    model = HERAClassifier(prediction="hybrid", random_state=0).fit(X, Y)
     for prediction in ("linear", "neighbors"):
-        fresh = HERAClassifier(prediction=prediction).fit(X, Y)
+        fresh = HERAClassifier(prediction=prediction, random_state=0).fit(X, Y)
         model.set_params(prediction=prediction)
         np.testing.assert_array_equal(model.predict_proba(queries), fresh.predict_proba(queries))
     fresh = HERAClassifier(prediction="linear").fit(X, Y)
@@ -349,10 +355,10 @@ def test_the_kind_of_prediction_may_change_after_fit():
 def test_the_weight_of_neighbours_runs_from_model_to_neighbours():
     parts = {}
     for prediction in ("linear", "neighbors"):
-        model = HERAClassifier(prediction=prediction).fit(X, Y)
+        model = hybrid(prediction=prediction).fit(X, Y)
         parts[prediction] = model.decision_function(queries)
     for weight in (0.0, 0.5, 3.0):
-        model = HERAClassifier(neighbor_weight=weight).fit(X, Y)
+        model = hybrid(neighbor_weight=weight).fit(X, Y)
         expected = (parts["linear"] + weight * parts["neighbors"]) / (1 + weight)
         np.testing.assert_allclose(model.decision_function(queries), expected, atol=1e-14)
 
@@ -403,7 +409,7 @@ def test_sparse_rows_are_never_made_dense(model, monkeypatch):
     n_rows, width = 30_000, 400
     candidates, _ = clusters(n_rows, 2, 3)[1:]
     rows = sparse.random(n_rows, width, density=0.01, format="csr", random_state=0)
-    model = clone(model).set_params(max_iter=3)
+    model = clone(model).set_params(max_iter=3, n_components=20)
 
     def guarded(self, *arguments, **keywords):
         # Products such as X'X have other shapes.
@@ -443,8 +449,12 @@ def test_no_block_size_changes_a_prediction(model, is_sparse, monkeypatch):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"prediction": "linear", "kernel": "rbf", "n_components": 100}],
-    ids=["neighbors", "rbf"],
+    [
+        {"calibration": "gaussian", "prediction": "hybrid"},
+        {"calibration": "gaussian", "kernel": "rbf", "n_components": 100},
+        {"n_components": 100},
+    ],
+    ids=["neighbors", "rbf", "mixture"],
 )
 def test_many_queries_need_no_matrix_of_queries_and_training_rows(parameters):
     rows, candidates, _ = clusters(500, 3, 4)
@@ -478,10 +488,12 @@ def assert_little_memory(work, limit):
 SWITCHES = [
     pytest.param(formulation, calibration, alpha, beta, mu, nu, ranking)
     for formulation, calibration, alpha, beta, mu, nu, ranking in product(
-        ["simplex", "paper"], ["gaussian", None], [0, 1], [0, 0.1], [0, 0.3], [0, 0.1], [0, 1]
+        *(["simplex", "paper"], ["mixture", "gaussian", None]),
+        *([0, 1], [0, 0.1], [0, 0.3], [0, 0.1], [0, 1]),
     )
     if not (formulation == "simplex" and mu > alpha)
     if not (formulation == "paper" and calibration)
+    if not (calibration == "mixture" and beta)  # which is not for it
 ]
 
 
@@ -496,6 +508,7 @@ def test_every_part_of_the_objective_can_be_left_out(
         formulation=formulation,
         calibration=calibration,
         ranking=bool(ranking),
+        prediction="hybrid",
         max_iter=25,
     ).fit(X, Y)
     P, E = model.confidence_, model.noise_
@@ -575,9 +588,15 @@ def test_too_many_threads_are_an_error():
         fitted.set_params(n_threads=most + 1).predict(X)
 
 
-def test_random_state_decides_on_the_kernel_map():
+@pytest.mark.parametrize(
+    ("calibration", "kernel"),
+    [("mixture", "auto"), ("mixture", "laplacian"), ("gaussian", "rbf"), (None, "laplacian")],
+)
+def test_random_state_decides_on_the_kernel_map(calibration, kernel):
     def fitted(random_state):
-        model = HERAClassifier(kernel="rbf", n_components=10, random_state=random_state)
+        model = HERAClassifier(
+            calibration=calibration, kernel=kernel, n_components=10, random_state=random_state
+        )
         return model.fit(X, Y).predict_proba(queries)
 
     np.testing.assert_array_equal(fitted(0), fitted(0))
@@ -589,13 +608,21 @@ def test_random_state_decides_on_the_kernel_map():
 
 
 def test_the_randomized_svd_is_repeatable():
-    model = HERAClassifier(nu=0.1, svd="randomized", random_state=3)
+    model = hybrid(nu=0.1, svd="randomized", random_state=3)
     first, second = (clone(model).fit(X, Y).confidence_ for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("return_intercept", [False, True])
-@pytest.mark.parametrize("parameters", [{}, {"calibration": None, "nu": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"calibration": "gaussian"},
+        {"calibration": None, "nu": 0.1},
+        {"calibration": "mixture", "random_state": 0},
+    ],
+    ids=str,
+)
 def test_the_function_returns_what_the_estimator_finds(parameters, return_intercept):
     model = HERAClassifier(**parameters).fit(X, Y, sample_weight=weights)
     found = hera(X, Y, sample_weight=weights, return_intercept=return_intercept, **parameters)
@@ -608,6 +635,11 @@ def test_the_function_returns_what_the_estimator_finds(parameters, return_interc
     np.testing.assert_array_equal(history["objective"], model.history_["objective"])
     if return_intercept:
         np.testing.assert_array_equal(found[4], model.intercept_)
+
+
+def test_the_function_takes_one_discriminant_unless_told_otherwise():
+    model = HERAClassifier(calibration="gaussian").fit(X, Y)
+    np.testing.assert_array_equal(hera(X, Y)[0], model.coef_.T)
 
 
 def test_the_function_takes_the_papers_settings():
@@ -636,16 +668,47 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended(model):
     np.testing.assert_array_equal(first, kept)
 
 
+def test_a_warm_start_of_a_mixture_goes_on_exactly():
+    """Within a stage, and where one ends."""
+    once = HERAClassifier(random_state=0).fit(X, Y)
+    assert once.n_iter_ >= 10
+    for n_first in range(1, once.n_iter_):
+        twice = HERAClassifier(max_iter=n_first, warm_start=True, random_state=0).fit(X, Y)
+        first = twice.history_["objective"]
+        twice.set_params(max_iter=200).fit(X, Y)
+        objective = np.append(first, twice.history_["objective"])
+        np.testing.assert_array_equal(objective, once.history_["objective"])
+        np.testing.assert_array_equal(twice.confidence_, once.confidence_)
+        np.testing.assert_array_equal(twice.predict_proba(queries), once.predict_proba(queries))
+
+
+def test_a_mixture_that_has_come_to_its_end_goes_on_from_its_best_stage():
+    model = HERAClassifier(warm_start=True, random_state=0).fit(X, Y)
+    n_iter, accuracy = model.n_iter_, model.score(X, y)
+    model.fit(X, Y)
+    assert model.n_iter_ <= n_iter
+    assert model.score(X, y) >= accuracy - 0.05
+    check_predictions(model, queries)
+
+
+def test_a_mixture_with_few_iterations_says_so():
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=5 iterations"):
+        HERAClassifier(max_iter=5).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HERAClassifier(tol=0.0).fit(X, Y)
+
+
 def test_without_warm_start_fit_begins_anew():
-    model = HERAClassifier(max_iter=4, tol=0.0).fit(X, Y)
+    model = HERAClassifier(max_iter=4, tol=0.0, random_state=0).fit(X, Y)
     first = model.confidence_
     np.testing.assert_array_equal(model.fit(X, Y).confidence_, first)
 
 
 def test_a_warm_start_goes_on_after_a_cold_one():
-    model = HERAClassifier(max_iter=4, tol=0.0).fit(X, Y)
+    model = hybrid(max_iter=4, tol=0.0).fit(X, Y)
     model.set_params(warm_start=True).fit(X, Y)
-    once = HERAClassifier(max_iter=8, tol=0.0).fit(X, Y)
+    once = hybrid(max_iter=8, tol=0.0).fit(X, Y)
     np.testing.assert_allclose(model.confidence_, once.confidence_, rtol=0, atol=1e-9)
 
 
@@ -657,9 +720,10 @@ def test_a_warm_start_refuses_another_kernel_map():
         model.set_params(gamma=1.0, n_components=20).fit(X, Y)
 
 
-def test_the_discriminant_does_not_mind_where_the_origin_is():
-    expected = HERAClassifier().fit(X, Y)
-    model = HERAClassifier(fit_intercept=False).fit(X + 100, Y)
+@pytest.mark.parametrize("calibration", ["mixture", "gaussian"])
+def test_discriminants_do_not_mind_where_the_origin_is(calibration):
+    expected = hybrid(calibration=calibration, random_state=0).fit(X, Y)
+    model = clone(expected).set_params(fit_intercept=False).fit(X + 100, Y)
     np.testing.assert_allclose(model.confidence_, expected.confidence_, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(model.predict(X + 100), expected.predict(X))
 
@@ -671,15 +735,19 @@ def test_a_score_against_unknown_labels_comes_with_a_warning():
 
 
 def test_a_warm_start_keeps_the_random_kernel_map():
-    model = HERAClassifier(kernel="rbf", n_components=10, warm_start=True).fit(X, Y)
-    components = model._feature_map.components_.copy()
+    model = HERAClassifier(n_components=10, warm_start=True, max_iter=5).fit(X, Y)
+    before = [member.feature_map for member in model._members]
+    assert [feature_map is None for feature_map in before] == [True, False, False]
     model.fit(X, Y)
-    np.testing.assert_array_equal(model._feature_map.components_, components)
+    for member, feature_map in zip(model._members, before, strict=True):
+        assert member.feature_map is feature_map
 
 
 @pytest.mark.parametrize("nu", [(0.0, 0.1), (0.1, 0.0)])
-def test_a_warm_start_may_change_the_weights_of_the_objective(nu):
-    model = HERAClassifier(nu=nu[0], warm_start=True, max_iter=5).fit(X, Y)
+@pytest.mark.parametrize("calibration", ["mixture", "gaussian"])
+def test_a_warm_start_may_change_the_weights_of_the_objective(calibration, nu):
+    model = HERAClassifier(calibration=calibration, nu=nu[0], warm_start=True, max_iter=5)
+    model.fit(X, Y)
     model.set_params(nu=nu[1], alpha=2.0).fit(X, Y)
     np.testing.assert_allclose(model.confidence_.sum(axis=1), 1)
     assert (model.noise_ >= 0).all()
@@ -705,9 +773,10 @@ def test_a_warm_start_may_change_the_weights_of_the_objective(nu):
         ),
         (
             lambda m: m.set_params(calibration=None).fit(X, Y),
-            "calibration was 'gaussian' then and is None now",
+            "calibration was 'mixture' then and is None now",
         ),
-        (lambda m: m.set_params(kernel="rbf").fit(X, Y), "kernel was None then and is 'rbf' now"),
+        (lambda m: m.set_params(kernel="rbf").fit(X, Y), "kernel was 'auto' then and is 'rbf' now"),
+        (lambda m: m.set_params(n_components=4).fit(X, Y), "n_components was 1000 then and is 4"),
         (
             lambda m: m.set_params(fit_intercept=False).fit(X, Y),
             "fit_intercept was True then and is False now",
@@ -723,7 +792,7 @@ def test_a_warm_start_refuses_what_it_cannot_go_on_with(change, message):
 # ---- callback, progress, interrupts ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [HERAClassifier, HERAClassifier.paper])
+@pytest.mark.parametrize("make", [HERAClassifier, hybrid, HERAClassifier.paper])
 def test_a_callback_sees_every_iteration(make):
     states = []
     model = make(max_iter=6, tol=0.0, callback=states.append).fit(X, Y)
@@ -736,7 +805,7 @@ def test_a_callback_sees_every_iteration(make):
     np.testing.assert_array_equal(states[-1].confidence, model.confidence_)
 
 
-@pytest.mark.parametrize("make", [HERAClassifier, HERAClassifier.paper])
+@pytest.mark.parametrize("make", [HERAClassifier, hybrid, HERAClassifier.paper])
 def test_a_callback_may_end_the_run_without_a_warning(make):
     model = make(callback=lambda state: state.iteration == 3, tol=0.0)
     with warnings.catch_warnings():
@@ -755,7 +824,7 @@ def test_exceptions_of_a_callback_pass_through():
         model.fit(X, Y)
 
 
-@pytest.mark.parametrize("make", [HERAClassifier, HERAClassifier.paper])
+@pytest.mark.parametrize("make", [HERAClassifier, hybrid, HERAClassifier.paper])
 def test_an_interrupt_leaves_a_fitted_classifier(make):
     def interrupt(state):
         if state.iteration == 2:
@@ -769,15 +838,63 @@ def test_an_interrupt_leaves_a_fitted_classifier(make):
     check_predictions(model, queries)
 
 
-def test_an_interrupt_before_the_first_iteration_leaves_a_fitted_classifier(monkeypatch):
-    def interrupt(self, P, Z):
-        raise KeyboardInterrupt
+def interrupt_update(self, P, Z):
+    raise KeyboardInterrupt
 
-    monkeypatch.setattr("hera_fast.models.GaussianDiscriminant.update", interrupt)
+
+@pytest.mark.parametrize(
+    ("calibration", "name"),
+    [("mixture", "mixture.Mixture"), ("gaussian", "models.GaussianDiscriminant")],
+)
+def test_an_interrupt_before_the_first_iteration_leaves_a_fitted_classifier(
+    calibration, name, monkeypatch
+):
+    monkeypatch.setattr(f"hera_fast.{name}.update", interrupt_update)
     with pytest.warns(ConvergenceWarning, match="interrupted after 0 of"):
-        model = HERAClassifier(nu=0.1).fit(X, Y)
+        model = hybrid(calibration=calibration, nu=0.1).fit(X, Y)
     assert model.n_iter_ == 0
     check_predictions(model, queries)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "name"),
+    [("mixture", "mixture.Mixture"), ("gaussian", "models.GaussianDiscriminant")],
+)
+def test_an_interrupt_before_the_first_iteration_of_a_warm_start_changes_nothing(
+    calibration, name, monkeypatch
+):
+    model = HERAClassifier(calibration=calibration, warm_start=True, max_iter=2).fit(X, Y)
+    expected = model.predict_proba(queries)
+    monkeypatch.setattr(f"hera_fast.{name}.update", interrupt_update)
+    with pytest.warns(ConvergenceWarning, match="interrupted after 0 of"):
+        model.fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(queries), expected)
+
+
+@pytest.mark.parametrize(
+    "place", ["held_out_scores", "softmax", "candidate_mass", "condition_on_candidates"]
+)
+def test_an_interrupt_within_an_iteration_of_a_mixture_leaves_the_one_before(place, monkeypatch):
+    last, is_late = 7, False
+    stopped = HERAClassifier(random_state=0, callback=lambda state: state.iteration == last)
+    stopped.fit(X, Y)
+    original = getattr(mixture, place)
+
+    def interrupt(*arguments):
+        if is_late:
+            raise KeyboardInterrupt
+        original(*arguments)
+
+    def wait(state):
+        nonlocal is_late
+        is_late = state.iteration == last
+
+    monkeypatch.setattr(mixture, place, interrupt)
+    with pytest.warns(ConvergenceWarning, match=f"interrupted after {last} of"):
+        model = HERAClassifier(random_state=0, callback=wait).fit(X, Y)
+    is_late = False
+    np.testing.assert_array_equal(model.confidence_, stopped.confidence_)
+    np.testing.assert_array_equal(model.predict_proba(queries), stopped.predict_proba(queries))
 
 
 INTERRUPTED = """
@@ -796,7 +913,9 @@ INTERRUPTED = """
         if state.iteration == 2:
             print("running", flush=True)
 
-    model = HERAClassifier(nu=0.1, tol=0.0, max_iter=10**6, callback=announce)
+    model = HERAClassifier(
+        calibration="gaussian", nu=0.1, tol=0.0, max_iter=10**6, callback=announce
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, Y)

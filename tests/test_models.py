@@ -20,6 +20,7 @@ from hera_fast.models import (
     LeastSquares,
     ranking_curvature,
 )
+from hera_fast.products import SparseBlocks
 
 fits = st.sampled_from([0.0, 0.02, 1.0, 10.0])
 ridges = st.sampled_from([0.0, 1e-3, 1.0])
@@ -468,7 +469,8 @@ def test_few_candidates_are_multiplied_as_a_sparse_matrix(is_sparse, is_weighted
     results = []
     for candidates in (Y, np.ones_like(Y)):
         model = GaussianDiscriminant(features, candidates, shrinkage=0.1)
-        assert (model._support is not None) == (candidates is Y)
+        taken = model._support.take(np.empty(Y.shape, dtype))
+        assert isinstance(taken, SparseBlocks) == (candidates is Y)
         Z = np.empty(Y.shape, dtype)
         for seed in range(2):  # the second must not see values of the first
             model.update(confidences(np.random.default_rng(seed), Y, 1).astype(dtype), Z)

@@ -272,7 +272,7 @@ def fitted(X, Y, **parameters):
 
 CONFIGURATIONS = [
     {"calibration": calibration, "nu": nu}
-    for calibration, nu in product(["gaussian", None], [0.0, 0.1])
+    for calibration, nu in product(["mixture", "gaussian", None], [0.0, 0.1])
 ]
 
 
@@ -289,8 +289,9 @@ def test_same_bits_for_every_number_of_threads(parameters, noise, dtype, is_spar
     X = (X * (np.abs(X) > 1)).astype(dtype)
     X = sparse.csr_array(X) if is_sparse else X
     weights = np.random.default_rng(0).random(9000) if weighted else None
+    parameters = {**parameters, "max_iter": 3, "n_components": 30, "random_state": 0}
     one, two = (
-        fitted(X, Y, **parameters, max_iter=3, sample_weight=weights, n_threads=n_threads)
+        fitted(X, Y, **parameters, sample_weight=weights, n_threads=n_threads)
         for n_threads in (1, 2)
     )
     for first, second in zip(one, two, strict=True):
@@ -436,8 +437,8 @@ def test_time_goes_on():
 
 
 MEMORY_CONFIGURATIONS = {
-    "default": {},
-    "low rank": {"nu": 0.1},
+    "gaussian": {"calibration": "gaussian"},
+    "gaussian, low rank": {"calibration": "gaussian", "nu": 0.1},
     "least squares": {"calibration": None},
     "least squares, low rank": {"calibration": None, "nu": 0.1, "penalty_growth": 1.05},
 }
@@ -461,7 +462,7 @@ def test_iterations_allocate_nothing_with_a_row_for_each_sample(
     X, Y, _ = clusters(n, 3, 4)
     X = X.astype(dtype)
     peaks = iteration_peaks(
-        HERAClassifier(prediction="linear", tol=0, n_threads=1, **parameters),
+        HERAClassifier(ranking=True, tol=0, n_threads=1, **parameters),
         *(sparse.csr_array(X) if is_sparse else X, Y),
         np.random.default_rng(0).random(n) if weighted else None,
     )
@@ -472,24 +473,68 @@ def test_iterations_allocate_nothing_with_a_row_for_each_sample(
 def test_iterations_with_few_candidates_allocate_no_more(dtype):
     n = 300_000
     X, Y, _ = clusters(n, 3, 20, noise=0.02)
-    model = HERAClassifier(prediction="linear", tol=0, n_threads=1)
+    model = HERAClassifier(calibration="gaussian", ranking=True, tol=0, n_threads=1)
     assert max(iteration_peaks(model, X.astype(dtype), Y)[1:]) < n
 
 
-@pytest.mark.parametrize("parameters", [{}, {"nu": 0.1}, {"calibration": None, "nu": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "is_sparse", "weighted"),
+    [(np.float64, False, False), (np.float32, False, True), (np.float64, True, True)],
+    ids=["double", "single, weighted", "sparse, weighted"],
+)
+def test_iterations_of_a_mixture_allocate_nothing_for_each_label(dtype, is_sparse, weighted):
+    n, q = 40_000, 40
+    X, Y, _ = clusters(n, 3, q)
+    X = X.astype(dtype)
+    peaks = iteration_peaks(
+        HERAClassifier(n_components=10, random_state=0, n_threads=1),
+        *(sparse.csr_array(X) if is_sparse else X, Y),
+        np.random.default_rng(0).random(n) if weighted else None,
+    )
+    # A row has a probability in each of three members, and a few arrays hold these.
+    assert max(peaks[1:]) < 4 * n * 3 * 8 < n * q * dtype().itemsize
+
+
+def peak_of_fit(model, X, Y):
+    model.fit(X[:500], Y[:500])  # loads compiled code
+    tracemalloc.start()
+    try:
+        model.fit(X, Y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"calibration": "gaussian"},
+        {"calibration": "gaussian", "nu": 0.1},
+        {"calibration": None, "nu": 0.1},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_fit_needs_no_more_than_eight_arrays_of_confidences(parameters, dtype):
     n, d, q = 10_000, 82, 110
     X, Y, _ = clusters(n, d, q, noise=0.01)
     X = X.astype(dtype)
     model = HERAClassifier(
-        tol=0, n_threads=1, callback=lambda state: state.iteration == 3, **parameters
+        prediction="hybrid",
+        ranking=True,
+        tol=0,
+        n_threads=1,
+        callback=lambda state: state.iteration == 3,
+        **parameters,
     )
-    model.fit(X[:500], Y[:500])  # loads compiled code
-    tracemalloc.start()
-    try:
-        model.fit(X, Y)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak <= 8 * n * q * X.itemsize
+    assert peak_of_fit(model, X, Y) <= 8 * n * q * X.itemsize
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_mixture_needs_its_features_twice_and_ten_arrays_of_confidences(dtype):
+    n, d, q, n_components = 10_000, 82, 110, 100
+    X, Y, _ = clusters(n, d, q, noise=0.01)
+    X = X.astype(dtype)
+    model = HERAClassifier(n_components=n_components, random_state=0, n_threads=1)
+    n_features = d + 2 * n_components
+    assert peak_of_fit(model, X, Y) <= (2 * n_features + 10 * q) * n * X.itemsize
