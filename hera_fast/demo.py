@@ -27,7 +27,7 @@ _Array = np.ndarray[Any, Any]
 P_NEXT, P_OTHER = 0.7, 0.2
 HERA_SETTINGS: dict[str, dict[str, Any]] = {
     "HERA": {"random_state": 0},
-    'HERA, calibration="gaussian"': {"calibration": "gaussian"},
+    "HERA, one discriminant": {"calibration": "gaussian", "kernel": "rbf", "random_state": 0},
 }
 PLOT = Path("out", "demo", "hera.png")
 

@@ -142,11 +142,11 @@ class HERAClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> from hera_fast import HERAClassifierCV, load_digits_partial
     >>> digits = load_digits_partial()
-    >>> grid = {"calibration": ["gaussian"], "shrinkage": [0.01, 10.0], "alpha": [1.0, 3.0]}
+    >>> grid = {"calibration": ["gaussian"], "shrinkage": [0.01, 10.0], "ranking": [True, False]}
     >>> search = HERAClassifierCV(grid, cv=3, random_state=0)
     >>> search.fit(digits.data[:300], digits.candidates[:300]).best_params_["shrinkage"]
     0.01
-    >>> bool(search.score(digits.data[300:], digits.target[300:]) > 0.8)
+    >>> bool(search.score(digits.data[300:], digits.target[300:]) > 0.75)
     True
     """
 

@@ -11,8 +11,10 @@ from hera_fast import HERAClassifier
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="NUMBA_NUM_THREADS is 1")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("calibration", ["gaussian", None])
-def test_wide_features_on_one_and_two_threads(calibration, dtype):
+@pytest.mark.parametrize(
+    ("calibration", "kernel"), [("mixture", "auto"), ("gaussian", "rbf"), (None, "rbf")]
+)
+def test_wide_features_on_one_and_two_threads(calibration, kernel, dtype):
     # So many features that BLAS, left alone, would use threads for the equations of the model.
     rng = np.random.default_rng(0)
     true_labels = rng.integers(0, 5, 1200)
@@ -23,7 +25,7 @@ def test_wide_features_on_one_and_two_threads(calibration, dtype):
     def results(n_threads):
         model = HERAClassifier(
             calibration=calibration,
-            kernel="rbf",
+            kernel=kernel,
             n_components=400,
             tol=0.1,
             n_threads=n_threads,

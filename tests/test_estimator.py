@@ -165,9 +165,10 @@ def test_coefficients_and_intercept_are_log_odds_of_the_gaussian_model():
     np.testing.assert_allclose(model.predict_proba(queries), odds, rtol=0, atol=1e-12)
 
 
-def test_labels_that_are_nobodys_candidate_are_never_predicted():
+@pytest.mark.parametrize("calibration", ["mixture", "gaussian"])
+def test_labels_that_are_nobodys_candidate_are_never_predicted(calibration):
     wider = np.insert(Y, 1, False, axis=1)
-    model = HERAClassifier().fit(X, wider)
+    model = HERAClassifier(calibration=calibration).fit(X, wider)
     assert model.intercept_[1] == -np.inf
     assert (model.predict_proba(queries)[:, 1] == 0).all()
     assert not (model.predict(queries) == 1).any()

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 import sklearn
-from problems import clusters
+from problems import clusters, hybrid
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -34,22 +34,33 @@ class Subclass(HERAClassifier):
     """Of another kind as far as files are concerned."""
 
 
-RBF = {"kernel": "rbf", "n_components": 15, "random_state": 5}
+GAUSSIAN = hybrid().get_params()
+RBF = hybrid(kernel="rbf", n_components=15, random_state=5).get_params()
+MIXTURE = {"n_components": 15, "prediction": "hybrid", "random_state": 5}
 
 # name: parameters, X, Y, sample_weight
 SAVED = {
     "default": ({}, X, Y, None),
-    "linear": ({"prediction": "linear"}, X, Y, None),
-    "neighbors": ({"prediction": "neighbors", "neighbor_rank": 2}, X, Y, None),
-    "least squares": ({"calibration": None, "nu": 0.1}, X, Y, None),
+    "landmarks": (MIXTURE, X, Y, None),
+    "landmarks of the features": ({**MIXTURE, "n_components": 2}, X, Y, None),
+    "one kernel": ({"kernel": "laplacian"}, X, Y, None),
+    "mixture, low rank": ({**MIXTURE, "nu": 0.1}, X, Y, weights),
+    "gaussian": (GAUSSIAN, X, Y, None),
+    "linear": ({**GAUSSIAN, "prediction": "linear"}, X, Y, None),
+    "neighbors": ({**GAUSSIAN, "prediction": "neighbors", "neighbor_rank": 2}, X, Y, None),
+    "least squares": ({**GAUSSIAN, "calibration": None, "nu": 0.1}, X, Y, None),
     "rbf": (RBF, X, Y, None),
     "rbf, linear": ({**RBF, "prediction": "linear"}, X, Y, weights),
     "CSR": ({}, THIN, Y, None),
-    "CSR matrix": ({}, sparse.csr_matrix(THIN), Y, None),
+    "CSR, landmarks": ({**MIXTURE, "n_components": 2}, THIN, Y, None),
+    "CSR, gaussian": (GAUSSIAN, THIN, Y, None),
+    "CSR matrix": (GAUSSIAN, sparse.csr_matrix(THIN), Y, None),
     "CSR, rbf": (RBF, THIN, Y, weights),
     "float32": ({}, X.astype(np.float32), Y, None),
+    "float32, gaussian": (GAUSSIAN, X.astype(np.float32), Y, None),
     "float32, rbf, CSR": (RBF, THIN.astype(np.float32), Y, None),
-    "weights": ({}, X, Y, weights),
+    "weights": (GAUSSIAN, X, Y, weights),
+    "weights, mixture": ({}, X, Y, weights),
     "paper": (HERAClassifier.paper(max_iter=20).get_params(), X, Y, weights),
     "strings": ({}, X, names[y], None),
     "sets of strings": ({}, X, [set(names[row]) for row in Y], None),
@@ -112,7 +123,11 @@ def test_feature_names_come_back(path):
         loaded.predict(frame[["b", "c", "d", "länge"]])
 
 
-@pytest.mark.parametrize("parameters", [{}, RBF, {"prediction": "linear"}], ids=str)
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"n_components": 2}, RBF, GAUSSIAN, {"calibration": "gaussian"}],
+    ids=["default", "landmarks", "rbf", "gaussian", "linear"],
+)
 def test_a_loaded_model_refuses_rows_of_another_width(parameters, path):
     saved(path, **parameters)
     with pytest.raises(ValueError, match="5 features, but HERAClassifier is expecting 4"):
@@ -136,31 +151,35 @@ def test_data_frames_as_output_do_not_disturb_a_loaded_model(path):
 
 
 def test_a_loaded_model_can_be_fitted_again(path):
-    saved(path, alpha=0.5)
+    saved(path, alpha=0.5, random_state=0)
     loaded = HERAClassifier.load(path)
-    expected = HERAClassifier(alpha=0.5).fit(X[:50], y[:50])
+    expected = HERAClassifier(alpha=0.5, random_state=0).fit(X[:50], y[:50])
     same(loaded.fit(X[:50], y[:50]).predict_proba(queries), expected.predict_proba(queries))
     assert clone(HERAClassifier.load(path)).get_params() == loaded.get_params()
 
 
-def test_a_loaded_model_starts_anew_and_goes_on_from_there(path):
-    saved(path, warm_start=True, max_iter=3, tol=0.0, nu=0.1)
+@pytest.mark.parametrize("nu", [0.0, 0.1])
+def test_a_loaded_model_starts_anew_and_goes_on_from_there(nu, path):
+    settings = {"warm_start": True, "max_iter": 3, "tol": 0.0, "nu": nu, "random_state": 0}
+    saved(path, **settings)
     loaded = HERAClassifier.load(path)
     assert loaded.warm_start
-    fresh = HERAClassifier(warm_start=True, max_iter=3, tol=0.0, nu=0.1)
+    fresh = HERAClassifier(**settings)
     same(loaded.fit(X, Y).confidence_, fresh.fit(X, Y).confidence_)
     same(loaded.fit(X, Y).confidence_, fresh.fit(X, Y).confidence_)
 
 
-def test_a_loaded_model_can_be_saved_again(path, tmp_path):
-    saved(path, **RBF)
+@pytest.mark.parametrize("parameters", [MIXTURE, RBF], ids=["mixture", "rbf"])
+def test_a_loaded_model_can_be_saved_again(parameters, path, tmp_path):
+    saved(path, **parameters)
     HERAClassifier.load(path).save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 
-def test_a_memory_mapped_model_can_be_saved(path, tmp_path):
+@pytest.mark.parametrize("parameters", [MIXTURE, RBF], ids=["mixture", "rbf"])
+def test_a_memory_mapped_model_can_be_saved(parameters, path, tmp_path):
     joblib = pytest.importorskip("joblib")
-    model = HERAClassifier(**RBF).fit(THIN, Y)
+    model = HERAClassifier(**parameters).fit(THIN, Y)
     joblib.dump(model, tmp_path / "mapped")
     joblib.load(tmp_path / "mapped", mmap_mode="r").save(path)
     same(HERAClassifier.load(path).predict_proba(queries), model.predict_proba(queries))
@@ -306,16 +325,32 @@ INCONSISTENT = {
     "too few labels": (lambda h, a: a.update(classes_=a["classes_"][:2]), "classes_ has shape"),
     "too few rows": (lambda h, a: a.update(_fit_X=X[1:]), r"_fit_X has shape \(69, 4\)"),
     "too few features": (lambda h, a: a.update(_fit_X=X[:, 1:]), r"_fit_X has shape \(70, 3\)"),
-    "other mean": (lambda h, a: a.update(_mean=np.zeros(9)), "_mean has shape"),
+    "other mean": (lambda h, a: a.update(mean_0=np.zeros(9)), "mean_0 has shape"),
+    "other W": (lambda h, a: a.update(W_1=a["W_1"][:, 1:]), r"W_1 has shape \(15, 2\)"),
+    "other offset": (lambda h, a: a.update(offset_2=np.zeros(2)), "offset_2 has shape"),
+    "other rows of a map": (
+        lambda h, a: a.update(components_1=a["components_1"][:, 1:]),
+        r"components_1 has shape \(15, 3\)",
+    ),
+    "other root of a map": (
+        lambda h, a: a.update(normalization_2=a["normalization_2"][:, 1:]),
+        r"normalization_2 has shape \(15, 14\)",
+    ),
+    "no members": (without("members"), "members"),
+    "none of the members": (lambda h, a: h.update(members=[]), ""),
+    "too few members": (lambda h, a: h["members"].pop(), "unexpected array"),
+    "too many members": (lambda h, a: h["members"].append(h["members"][0]), "mean_3"),
+    "unknown kernel": (lambda h, a: h["members"][1].update(kernel="sine"), "kernel 'sine'"),
+    "no weight": (lambda h, a: h["members"][1].pop("weight"), "weight"),
     "vector": (lambda h, a: a.update(coef_=np.zeros(9)), ""),
     "objects that are none": (lambda h, a: h.update(objects=["x"]), "'x'"),
-    "half a map": (lambda h, a: h.update(gamma=1.0), "map_components_"),
+    "half a map": (without("components_1"), "components_1"),
 }
 
 
 @pytest.mark.parametrize(("change", "message"), INCONSISTENT.values(), ids=INCONSISTENT)
 def test_files_that_make_no_sense_are_refused(change, message, path):
-    saved(path)
+    saved(path, **MIXTURE)
     header, arrays = read_model(path, "HERAClassifier")
     change(header, arrays)
     write_model(path, "HERAClassifier", header, arrays)
@@ -326,11 +361,12 @@ def test_files_that_make_no_sense_are_refused(change, message, path):
 # ---- the format --------------------------------------------------------------------------------
 
 
-def test_no_pickle_is_involved(path, monkeypatch):
+@pytest.mark.parametrize("parameters", [MIXTURE, RBF], ids=["mixture", "rbf"])
+def test_no_pickle_is_involved(parameters, path, monkeypatch):
     def refuse(*arguments, **keywords):
         raise AssertionError("pickled")
 
-    model = HERAClassifier(**RBF).fit(X, names.astype(object)[y])
+    model = HERAClassifier(**parameters).fit(X, names.astype(object)[y])
     expected = model.predict(queries)
     for name in ("dump", "dumps", "load", "loads", "Pickler", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
@@ -339,7 +375,7 @@ def test_no_pickle_is_involved(path, monkeypatch):
 
 
 def test_numpy_alone_reads_a_model(path):
-    model = saved(path, prediction="linear")
+    model = saved(path, calibration="gaussian")
     with np.load(path, allow_pickle=False) as file:
         document = json.loads(file["header.json"])
         scores = queries @ file["coef_"].T + file["intercept_"]
@@ -347,6 +383,29 @@ def test_numpy_alone_reads_a_model(path):
     assert document["kind"] == "HERAClassifier"
     assert document["header"]["parameters"]["prediction"] == "linear"
     np.testing.assert_array_equal(labels, model.predict(queries))
+
+
+def test_numpy_alone_reads_a_mixture(path):
+    """By the formulas of docs/model_files.md."""
+    model = saved(path, n_components=15, random_state=5)
+    with np.load(path, allow_pickle=False) as file:
+        members = json.loads(file["header.json"])["header"]["members"]
+        total = 0
+        for place, member in enumerate(members):
+            rows = queries
+            if member["kernel"] is not None:
+                differences = queries[:, np.newaxis] - file[f"components_{place}"]
+                power = {"rbf": 2, "laplacian": 1}[member["kernel"]]
+                distances = (np.abs(differences) ** power).sum(axis=2)
+                rows = np.exp(-member["gamma"] * distances) @ file[f"normalization_{place}"].T
+            scores = (rows - file[f"mean_{place}"]) @ file[f"W_{place}"] + file[f"offset_{place}"]
+            odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+            total = total + member["weight"] * odds / odds.sum(axis=1, keepdims=True)
+    assert [member["kernel"] for member in members] == [None, "rbf", "laplacian"]
+    expected = model.predict_proba(queries)
+    total /= total.sum(axis=1, keepdims=True)
+    # Members whose weight is below 1e-3 are left out of predictions.
+    np.testing.assert_allclose(total, expected, rtol=0, atol=2e-3)
 
 
 def test_an_existing_file_is_replaced(path):

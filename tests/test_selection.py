@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from problems import clusters
+from problems import clusters, hybrid
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -25,7 +25,13 @@ from hera_fast.threads import threads
 X, Y, y = clusters(120, 6, 4, noise=0.6, spread=1.5)
 FOLDS = make_folds(3, X, None, 0)
 SPLITS = [(fold.train, fold.test) for fold in FOLDS]
-CHECKED = HERAClassifierCV({"shrinkage": [0.1, 1.0], "neighbor_weight": [0.0, 1.0]}, cv=2)
+CHECKED = HERAClassifierCV(
+    [
+        {"calibration": ["gaussian"], "prediction": ["hybrid"], "neighbor_weight": [0.0, 1.0]},
+        {"calibration": ["mixture"], "kernel": ["auto", "laplacian"]},
+    ],
+    cv=2,
+)
 
 # Few rows and loose tolerances; the paper's problem collapses.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -46,7 +52,7 @@ def predictions(model, points, X=X, Y=Y, folds=FOLDS):
 def loose(**settings):
     """The estimator of a search: where the published method ends is part of it."""
     is_paper = settings.get("formulation") == "paper"
-    return HERAClassifier(**({} if is_paper else {"tol": selection._TOLERANCE}), **settings)
+    return hybrid(**({} if is_paper else {"tol": selection._TOLERANCE}), **settings)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -59,13 +65,14 @@ def loose(**settings):
         {"prediction": ["neighbors"], "n_neighbors": [3, 5], "neighbor_rank": [None, 1]},
         {"nu": [0.0, 0.1], "mu": [0.0, 0.3], "fit_intercept": [True, False]},
         {"formulation": ["paper"], "calibration": [None], "nu": [1.0], "alpha": [1.0, 2.0]},
+        {"calibration": ["mixture"], "nu": [0.0, 0.1], "neighbor_weight": [0.0, 1.0]},
     ],
     ids=lambda grid: "-".join(grid),
 )
 def test_predictions_are_those_of_single_fits(grid, container, dtype):
     points = list(ParameterGrid(grid))
     rows = container(X.astype(dtype))
-    found = predictions(HERAClassifier(max_iter=60), points, rows)
+    found = predictions(hybrid(max_iter=60), points, rows)
     for point, folds in zip(points, found, strict=True):
         for (train, test), (best, probabilities, held_out) in zip(SPLITS, folds, strict=True):
             model = loose(max_iter=60, **point).fit(rows[train], Y[train])
@@ -78,7 +85,7 @@ def test_predictions_are_those_of_single_fits(grid, container, dtype):
 
 def test_runs_go_on_from_the_next_larger_alpha():
     alphas = [1.0, 10.0, 0.1]
-    found = predictions(HERAClassifier(), [{"alpha": alpha} for alpha in alphas])
+    found = predictions(hybrid(), [{"alpha": alpha} for alpha in alphas])
     for fold, (train, test) in enumerate(SPLITS):
         model = loose(warm_start=True)
         for alpha in sorted(alphas, reverse=True):
@@ -89,8 +96,8 @@ def test_runs_go_on_from_the_next_larger_alpha():
 
 def test_kernel_maps_are_those_of_all_rows():
     settings = {"kernel": "rbf", "n_components": 30, "random_state": 3, "prediction": "linear"}
-    ((*_, (_, probabilities, test)),) = predictions(HERAClassifier(**settings), [{}])
-    model = HERAClassifier(**settings)
+    ((*_, (_, probabilities, test)),) = predictions(hybrid(**settings), [{}])
+    model = hybrid(**settings)
     random_state = model._options().random_state
     feature_map = fit_kernel_map(X, gamma="median", n_components=30, random_state=random_state)
     mapped = map_rows(feature_map, X)
@@ -98,9 +105,21 @@ def test_kernel_maps_are_those_of_all_rows():
     expected = loose(prediction="linear").fit(mapped[train], Y[train]).predict_proba(mapped[test])
     np.testing.assert_allclose(probabilities, expected, atol=1e-12)
     # The refit uses the same map.
-    np.testing.assert_array_equal(
-        model.fit(X, Y)._feature_map.component_indices_, feature_map.component_indices_
-    )
+    (member,) = model.fit(X, Y)._members
+    found = member.feature_map.component_indices_
+    np.testing.assert_array_equal(found, feature_map.component_indices_)
+
+
+def test_a_mixture_beside_a_single_model_has_maps_of_its_own():
+    """A mixture reduces features that are too many, which a single discriminant takes as is."""
+    points = [{"calibration": calibration} for calibration in ("mixture", "gaussian")]
+    settings = {"kernel": None, "n_components": 3, "random_state": 0, "prediction": "linear"}
+    for order in (points, points[::-1]):
+        together = predictions(hybrid(**settings), order)
+        alone = [predictions(hybrid(**settings), [point])[0] for point in order]
+        for folds, expected in zip(together, alone, strict=True):
+            for (_, found, _), (_, probabilities, _) in zip(folds, expected, strict=True):
+                np.testing.assert_array_equal(found, probabilities)
 
 
 def test_work_is_shared(monkeypatch):
@@ -131,19 +150,20 @@ def test_work_is_shared(monkeypatch):
         "neighbor_weight": [1.0, 3.0],
     }
     points = list(ParameterGrid(grid))
-    predictions(HERAClassifier(random_state=0), points)
+    predictions(hybrid(random_state=0), points)
     assert len(points) == 16
     assert counts == {"map": 1, "features": 2 * 3, "gram": 2 * 3, "neighbors": 3, "run": 8 * 3}
     counts.update(dict.fromkeys(counts, 0))
     least_squares = {"calibration": [None], "beta": [0.1, 1.0], "alpha": [1.0, 2.0]}
-    predictions(HERAClassifier(), list(ParameterGrid(least_squares)))
+    predictions(hybrid(), list(ParameterGrid(least_squares)))
     assert counts == {"map": 0, "features": 3, "gram": 3, "neighbors": 3, "run": 4 * 3}
 
 
 def test_agrees_with_scikit_learns_search():
     grid = {"shrinkage": [0.03, 1.0, 30.0], "n_neighbors": [2, 10]}
     other = GridSearchCV(loose(), grid, cv=SPLITS, scoring=candidate_score).fit(X, Y)
-    found = HERAClassifierCV(grid, cv=SPLITS, scoring="candidate_score").fit(X, Y)
+    found = HERAClassifierCV(grid, estimator=hybrid(), cv=SPLITS, scoring="candidate_score")
+    found.fit(X, Y)
     assert found.cv_results_.keys() <= other.cv_results_.keys()
     for name, column in found.cv_results_.items():
         if name.endswith("score"):
@@ -166,9 +186,9 @@ def test_parameters_that_a_combination_lacks_are_masked():
 
 def test_is_the_estimator_it_has_chosen():
     grid = {"shrinkage": [0.01, 100.0]}
-    search = HERAClassifierCV(grid, estimator=HERAClassifier(n_neighbors=4), random_state=0)
+    search = HERAClassifierCV(grid, estimator=hybrid(n_neighbors=4), random_state=0)
     search.fit(X, Y)
-    model = HERAClassifier(n_neighbors=4, **search.best_params_).fit(X, Y)
+    model = hybrid(n_neighbors=4, **search.best_params_).fit(X, Y)
     np.testing.assert_array_equal(search.predict(X), model.predict(X))
     np.testing.assert_array_equal(search.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(search.predict(X, candidates=Y), model.predict(X, candidates=Y))
@@ -190,7 +210,7 @@ def test_default_grid():
 
 def test_bad_settings_lose():
     """Far too much shrinkage forgets the features, whatever the score."""
-    grid = {"shrinkage": [0.1, 1e4], "prediction": ["linear"]}
+    grid = {"calibration": ["gaussian"], "shrinkage": [0.1, 1e4]}
     for scoring in MEASURES:
         search = HERAClassifierCV(grid, scoring=scoring, random_state=0).fit(X, Y)
         assert search.best_params_["shrinkage"] == 0.1, scoring
@@ -200,7 +220,7 @@ def test_the_lift_does_not_fall_for_a_label_that_is_everywhere():
     """With far too much shrinkage all predictions are the candidate that all rows share."""
     everywhere = Y.copy()
     everywhere[:, 0] = True
-    grid = [{"prediction": ["linear"], "shrinkage": [0.1, 1e6]}]
+    grid = [{"calibration": ["gaussian"], "shrinkage": [0.1, 1e6]}]
     covering = HERAClassifierCV(grid, scoring="candidate_score", random_state=0)
     lift = HERAClassifierCV(grid, scoring="candidate_lift", random_state=0)
     assert covering.fit(X, everywhere).best_params_["shrinkage"] == 1e6
@@ -215,7 +235,7 @@ def test_a_random_state_gives_one_kernel_map(monkeypatch):
         return maps[-1]
 
     monkeypatch.setattr(estimator, "fit_kernel_map", fit)
-    model = HERAClassifier(random_state=np.random.RandomState(3), n_components=9)
+    model = hybrid(random_state=np.random.RandomState(3), n_components=9)
     grid = {"kernel": ["rbf"], "shrinkage": [0.1, 1.0]}
     HERAClassifierCV(grid, estimator=model, cv=2, random_state=0).fit(X, Y)
     in_search, in_last_fit = maps
@@ -244,7 +264,12 @@ def test_thread_counts_give_the_same_bits(small, monkeypatch):
 
 
 def test_seeds():
-    grid = {"shrinkage": [0.1, 0.2], "kernel": ["rbf"], "n_components": [20]}
+    grid = {
+        "calibration": ["gaussian"],
+        "shrinkage": [0.1, 0.2],
+        "kernel": ["rbf"],
+        "n_components": [20],
+    }
     scores = [
         HERAClassifierCV(grid, random_state=seed).fit(X, Y).cv_results_["mean_test_score"].tolist()
         for seed in (1, 1, 2)

@@ -1,7 +1,7 @@
 """The default where its assumptions fail, against its own links and settings.
 
-Three folds for each of: sparse binary features with many equal rows, false candidates that depend on
-the row, 500 labels with a long tail, features of which 60 % are noise; and rows of the shape of
+Three folds for each of: sparse binary features with many equal rows, false candidates that depend
+on the row, 500 labels with a long tail, features of which 60 % are noise; and rows of the shape of
 Yahoo! News, against logistic regression on the true labels.
 
     python bench/accuracy/robust.py
