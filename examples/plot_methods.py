@@ -28,7 +28,7 @@ from hera_fast import (
 
 SETS = {"Lost": "lost", "MSRCv2": "msrcv2", "BirdSong": "birdsong", "FG-NET": "fg-net"}
 METHODS = {
-    "HERA": HERAClassifier(),
+    "HERA": HERAClassifier(random_state=0),
     "PL-KNN": baselines.PLKNNClassifier(),
     "PL-SVM": baselines.PLSVMClassifier(),
     "CLPL": baselines.CLPLClassifier(),

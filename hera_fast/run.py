@@ -158,7 +158,7 @@ class Solution:
     penalty: float
     split_penalty: float
     history: dict[str, _Array]
-    members: tuple[Member, ...]
+    members: tuple[Member, ...] = ()
     interrupted: bool = False
     model_state: Any = None
 

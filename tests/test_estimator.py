@@ -9,7 +9,7 @@ import sys
 import textwrap
 import tracemalloc
 import warnings
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numba
@@ -403,6 +403,21 @@ def test_sparse_rows_give_the_same_as_dense_ones(model, container):
     # The kinds of training rows and queries may differ.
     for fitted, kind in product((dense, thin), (np.asarray, container)):
         np.testing.assert_allclose(fitted.predict_proba(kind(new)), expected, rtol=0, atol=1e-8)
+
+
+@each_setting
+def test_sparse_rows_need_not_be_sorted(model):
+    rows = sparse.csr_array(thinned(X))
+    backwards = np.concatenate([np.arange(*ends)[::-1] for ends in pairwise(rows.indptr)])
+    parts = rows.data[backwards], rows.indices[backwards].astype(np.int64), rows.indptr
+    shuffled = sparse.csr_array(parts, shape=rows.shape)
+    before = shuffled.indices.copy()
+    expected = clone(model).fit(rows, Y)
+    found = clone(model).fit(shuffled, Y)
+    np.testing.assert_allclose(
+        found.predict_proba(shuffled), expected.predict_proba(rows), rtol=0, atol=1e-8
+    )
+    np.testing.assert_array_equal(shuffled.indices, before)
 
 
 @each_setting
