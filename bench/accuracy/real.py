@@ -4,7 +4,7 @@ The same ten folds for all methods; features are scaled to mean 0 and variance 1
 folds; all methods have their default parameters. Beside them stand logistic regression on the true
 labels, the figures that the paper prints and the best ones published anywhere.
 
-    HERA_FAST_DATA=folder python bench/accuracy/real.py [number of seeds]
+    HERA_FAST_DATA=folder python bench/accuracy/real.py [number of seeds [first seed]]
 
 Each seed shuffles the folds in another way. Takes some minutes for each seed.
 """
@@ -32,11 +32,11 @@ from study import (
 from hera_fast import cross_validate_partial
 
 
-def measure(data, name, n_seeds):
+def measure(data, name, seeds):
     """Figures of all methods over all folds of all seeds: two dicts, and seconds."""
     held_out, training, seconds = {}, {}, {}
     truth = np.eye(data.candidates.shape[1], dtype=bool)[data.target]
-    for seed in range(n_seeds):
+    for seed in seeds:
         settings = {"cv": N_FOLDS, "dataset": name, "random_state": seed, "verbose": 1}
         tables = [
             cross_validate_partial(METHODS, data.data, data.candidates, data.target, **settings),
@@ -67,8 +67,10 @@ def cell(values, reference=None):
 
 def main():
     n_seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    seeds = range(first, first + n_seeds)
     start = time.perf_counter()
-    results = {name: measure(data, name, n_seeds) for name, data in real_sets().items()}
+    results = {name: measure(data, name, seeds) for name, data in real_sets().items()}
     if not results:
         return
     header = ["", *results]
