@@ -83,7 +83,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         ``formulation="paper"``.
     ranking : bool, default=False
         Whether the ranking loss takes part. Measured (docs/results.md) it makes no difference
-        beside a calibration.
+        beside a Gaussian discriminant.
     shrinkage : float, default=0.1
         Part of its variance that is added to the variance of each feature in
         ``calibration="gaussian"``.
@@ -185,9 +185,9 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     -----
     With ``calibration="mixture"`` there is a discriminant for the features, for a Gaussian and for
     a Laplacian kernel. The scores of a training row come from discriminants that are fitted to the
-    other rows, so that flexible models do not confirm the false candidates they are fitted to. The
-    run falls into stages with less and less shrinkage, and the one with the largest likelihood of
-    the candidates remains. The mixture's weights are chosen by that likelihood, too. Given its
+    other rows, so that a flexible model does not just repeat what it is fitted to. The run falls
+    into stages with less and less shrinkage, and the one with the largest likelihood of the
+    candidates remains. The mixture's weights are chosen by that likelihood, too. Given its
     candidates, a row's label is more likely to be one that comes with the other candidates.
     docs/how_it_works.md has the formulas.
 

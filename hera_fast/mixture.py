@@ -19,7 +19,12 @@ temperature, with which the candidates are most likely:
 
 The shrinkage t falls in stages, each of which begins with the confidences of the one before: first
 the coarse structure decides, then the fine one. The stage with the largest likelihood remains.
-The confidences are the probabilities of the mixture, given the candidates of the row.
+The confidences are the probabilities of the mixture given the candidates of the row, at
+temperature 1: :mod:`hera_fast.co_occurrence` has its say there. The temperatures are for new rows.
+
+A row's scores do not depend on its own confidence, but by way of the other rows' confidences they
+do depend on earlier ones of its own. Only the first likelihood is that of rows never seen; the
+later ones are too large, and serve for comparison.
 """
 
 from __future__ import annotations
@@ -140,7 +145,6 @@ class Mixture:
         self._support = Support(Y, first.dtype)
         self._co_occurrence = CoOccurrence(Y, first.dtype, first.sample_weight)
         self._discriminants = [_Discriminant(each, Y) for each in features]
-        self._mixing = np.full(len(features), 1 / len(features))
         # What is left if the user interrupts the first update.
         q, part = Y.shape[1], 1 / len(features)
         self.members = tuple(Member(np.zeros((f.shape[1], q)), np.zeros(q), part) for f in features)
@@ -167,14 +171,14 @@ class Mixture:
         for place, discriminant in enumerate(self._discriminants):
             discriminant.fit(P, confidence, shares, self._workspace)
             masses[:, place] = discriminant.temper(self._row_weight)
-        self._mixing, likelihood = _mixing_weights(masses, self._row_weight)
+        weights, likelihood = _mixing_weights(masses, self._row_weight)
         Z.fill(0)
-        for weight, discriminant in zip(self._mixing, self._discriminants, strict=True):
+        for weight, discriminant in zip(weights, self._discriminants, strict=True):
             discriminant.add_probabilities(weight, self._workspace, Z)
         condition_on_candidates(self._Y, *self._co_occurrence.scores(P), Z)
         members = tuple(
             discriminant.member(weight)
-            for weight, discriminant in zip(self._mixing, self._discriminants, strict=True)
+            for weight, discriminant in zip(weights, self._discriminants, strict=True)
         )
         self._finish_iteration(likelihood, members)
 

@@ -174,6 +174,7 @@ class Recorder:
         self._figures: list[dict[str, float]] = []
         self._start = time.perf_counter()
         self._stopped = False
+        self._has_stages = False
         self.was_interrupted = False
 
     @property
@@ -227,6 +228,7 @@ class Recorder:
         )
         past.append({name: getattr(state, name) for name in FIGURES})
         ended = model.is_settled
+        self._has_stages = ended is not None
         self.converged = settled and state.change <= tol if ended is None else ended
         if self._observe is not None:
             self._stopped = bool(self._observe(state))
@@ -247,19 +249,20 @@ class Recorder:
         if self.converged or self._stopped:
             return
         last, o = self._figures[-1], self._options
-        residuals = advice = ""
+        residuals = ""
+        advice = "" if self._has_stages else " or tol"
         if last["penalty"] > 0:  # else there is no constraint
             residuals = (
                 f"primal residual {last['primal_residual']:.1e}, "
                 f"dual residual {last['dual_residual']:.1e}, "
             )
-            advice = (
+            advice += (
                 "; if the dual residual stays large, use penalty_growth='balance' or a smaller "
                 "max_penalty"
             )
         warnings.warn(
             f"HERA did not converge in max_iter={o.max_iter} iterations: {residuals}change of the "
-            f"objective {last['change']:.1e}, tol={o.tol:.1e}. Increase max_iter or tol{advice}.",
+            f"objective {last['change']:.1e}, tol={o.tol:.1e}. Increase max_iter{advice}.",
             ConvergenceWarning,
             stacklevel=FIT_CALLER,
         )

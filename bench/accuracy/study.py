@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from hera_fast import HERAClassifier, baselines, load_partial_labels
-from hera_fast.kernels._launch import blas_threads
 
 DATA = Path(os.environ.get("HERA_FAST_DATA", "."))
 OUT = Path("out", "accuracy")
@@ -108,6 +107,5 @@ def print_versions():
     """Say what was run where."""
     names = ("numpy", "scipy", "scikit-learn", "numba")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
-    with blas_threads(1):
-        print(f"\nPython {platform.python_version()}, {versions}; {platform.machine()}, ", end="")
-    print(f"{os.cpu_count()} processors")
+    machine = f"{platform.machine()}, {os.cpu_count()} processors"
+    print(f"\nPython {platform.python_version()}, {versions}; {machine}")
