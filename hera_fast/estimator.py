@@ -32,7 +32,7 @@ from hera_fast.products import SparseBlocks, multiply_rows
 from hera_fast.progress import Progress
 from hera_fast.run import Observer, Options, Solution, State
 from hera_fast.solver import solve
-from hera_fast.threads import threads
+from hera_fast.threads import on_threads, threads
 
 __all__ = ["HERAClassifier", "hera"]
 
@@ -427,10 +427,11 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         kernels = [
             "linear" if kernel is None and is_reduced else kernel for kernel in self._kernels()
         ]
-        return [
-            None
-            if kernel is None
-            else fit_kernel_map(
+
+        def fit_map(kernel: str | None) -> Nystroem | None:
+            if kernel is None:
+                return None
+            return fit_kernel_map(
                 X,
                 kernel=kernel,
                 gamma=self.gamma,
@@ -438,8 +439,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
                 random_state=options.random_state,
                 sample_weight=sample_weight,
             )
-            for kernel in kernels
-        ]
+
+        return on_threads(fit_map, kernels)
 
     def _kernels(self) -> tuple[str | None, ...]:
         if self.kernel != "auto":

@@ -10,7 +10,8 @@ that F'F/n is diagonal with entries s, that costs nothing:
 
 A Gaussian discriminant with the covariance S + t I is a linear map of such fits. Its log-odds are
 H (diag(pi) - P'H/n)^-1, here with the held-out fits, plus an offset for each label. The offsets
-are such that the mean probability of each label is its share pi.
+are such that the mean probability of each label is its share pi. The mean of a rare label is known
+badly: the log-odds of each label are those of a mean to which a few average rows contribute.
 
 There is a discriminant for each kernel. The mixture gives them the weights, and each of them the
 temperature, with which the candidates are most likely:
@@ -53,6 +54,7 @@ from hera_fast.products import (
     multiply_rows,
     sum_blocks,
 )
+from hera_fast.threads import on_threads
 
 __all__ = ["Mixture", "MixtureState"]
 
@@ -67,6 +69,8 @@ TOLERANCE = 5e-3
 #: The shrinkage falls until that has not helped this many times.
 PATIENCE = 2
 
+# As many average rows are added to the rows of each label.
+_COMMON_ROWS = 5.0
 # Share of a label that has lost all confidence: it can come back.
 _LEAST_SHARE = 1e-6
 # Part of a label that the fits leave unexplained at least, or log-odds would have no bounds.
@@ -112,8 +116,6 @@ class Mixture:
         One for each discriminant, of the same rows and weights.
     Y : ndarray of shape (n, q), bool
         The candidates.
-    workspace : ndarray of shape (n, q)
-        Overwritten in each update.
     state : MixtureState, optional
         Go on from here.
 
@@ -133,18 +135,17 @@ class Mixture:
         self,
         features: Sequence[Features],
         Y: _Array,
-        workspace: _Array,
         state: MixtureState | None = None,
     ) -> None:
         first = features[0]
-        self._Y, self._workspace = Y, workspace
+        self._Y = Y
         self._total = first.total_weight
         n_rows = first.shape[0]
         weight = np.ones(n_rows) if first.sample_weight is None else first.sample_weight
         self._row_weight = weight / self._total
         self._support = Support(Y, first.dtype)
         self._co_occurrence = CoOccurrence(Y, first.dtype, first.sample_weight)
-        self._discriminants = [_Discriminant(each, Y) for each in features]
+        self._discriminants = on_threads(lambda each: _Discriminant(each, Y), features)
         # What is left if the user interrupts the first update.
         q, part = Y.shape[1], 1 / len(features)
         self.members = tuple(Member(np.zeros((f.shape[1], q)), np.zeros(q), part) for f in features)
@@ -167,14 +168,16 @@ class Mixture:
         """Fit all discriminants; write the probabilities of the candidates to `Z`."""
         confidence = self._support.take(P)
         shares = np.maximum(column_sums(confidence, self._row_weight), _LEAST_SHARE)
-        masses = np.empty((len(P), len(self._discriminants)))
-        for place, discriminant in enumerate(self._discriminants):
-            discriminant.fit(P, confidence, shares, self._workspace)
-            masses[:, place] = discriminant.temper(self._row_weight)
+
+        def fit(discriminant: _Discriminant) -> _Array:
+            discriminant.fit(P, confidence, shares)
+            return discriminant.temper(self._row_weight)
+
+        masses = np.column_stack(on_threads(fit, self._discriminants))
         weights, likelihood = _mixing_weights(masses, self._row_weight)
         Z.fill(0)
         for weight, discriminant in zip(weights, self._discriminants, strict=True):
-            discriminant.add_probabilities(weight, self._workspace, Z)
+            discriminant.add_probabilities(weight, Z)
         condition_on_candidates(self._Y, *self._co_occurrence.scores(P), Z)
         members = tuple(
             discriminant.member(weight)
@@ -254,7 +257,9 @@ class _Discriminant:
         self._Y = Y
         self._seen = Y.any(axis=0)
         self._total = features.total_weight
-        values, self._rotation = linalg.eigh(features.gram() / self._total, overwrite_a=True)
+        values, self._rotation = linalg.eigh(
+            features.gram() / self._total, overwrite_a=True, driver="evd"
+        )
         self._values = np.maximum(values, 0)
         self._rows = np.empty((n, d), features.dtype)
         features.scores(self._rotation, np.zeros(d), self._rows)
@@ -264,7 +269,7 @@ class _Discriminant:
         self._features = make_features(
             self._rows, fit_intercept=False, sample_weight=features.sample_weight
         )
-        self._scores = np.empty((n, q), features.dtype)
+        self._scores, self._workspace = np.empty((2, n, q), features.dtype)
         self._row_parts = np.empty((n, 3))
         # Nobody's candidates get no probability anywhere.
         self.offset = np.where(self._seen, 0.0, -np.inf)
@@ -292,15 +297,16 @@ class _Discriminant:
             self._other_weight *= self._features.sample_weight
         self._own_weight = self._other_weight * leverages
 
-    def fit(self, P: _Array, confidence: Any, shares: _Array, workspace: _Array) -> None:
+    def fit(self, P: _Array, confidence: Any, shares: _Array) -> None:
         """Fit to the confidences, which are `P` in both forms."""
-        features = self._features
+        features, workspace = self._features, self._workspace
         W = self._inverse[:, np.newaxis] * features.correlate(confidence) / self._total
         # P'H for the held-out fits H, without making them: their map is known only afterwards.
         explained = cross_product(self._rows, confidence, self._other_weight).T @ W
         explained -= cross_product(P, confidence, self._own_weight)
         explained += np.outer(column_sums(confidence, self._own_weight), shares)
-        link = _link(explained / self._total, shares)
+        rows = shares * self._total
+        link = _link(explained / self._total, shares) * (rows / (rows + _COMMON_ROWS))
         self._W = W @ link
         no_offset = np.zeros(len(shares))
         features.scores(self._W, no_offset, self._scores)
@@ -309,11 +315,11 @@ class _Discriminant:
             *(self._scores, workspace, self._leverages),
             *((shares @ link).astype(workspace.dtype), self._scores),
         )
-        self._match_shares(shares, workspace)
+        self._match_shares(shares)
 
-    def _match_shares(self, shares: _Array, workspace: _Array) -> None:
+    def _match_shares(self, shares: _Array) -> None:
         """Move the offsets towards where the mean probability of each label is its share."""
-        self._write_probabilities(workspace)
+        workspace = self._probabilities()
         weight, (n, q) = self._features.sample_weight, workspace.shape
         factors = np.ones(q)
 
@@ -328,9 +334,11 @@ class _Discriminant:
             factors *= np.where(self._seen, np.clip(ratios, *_RATIOS), 1)
         self.offset = self.offset + np.log(factors)
 
-    def _write_probabilities(self, out: _Array) -> None:
-        out[...] = self._scores
-        softmax(self.offset.astype(out.dtype), out)
+    def _probabilities(self) -> _Array:
+        """The probabilities at temperature 1, in the workspace."""
+        self._workspace[...] = self._scores
+        softmax(self.offset.astype(self._workspace.dtype), self._workspace)
+        return self._workspace
 
     def temper(self, row_weight: _Array) -> _Array:
         """Move the temperature, and return the probability of each row's candidates before that."""
@@ -345,9 +353,9 @@ class _Discriminant:
         self.temperature = min(max(self.temperature * math.exp(step), _COLDEST), _HOTTEST)
         return np.exp(np.maximum(self._row_parts[:, 0], _LEAST_LOG))
 
-    def add_probabilities(self, weight: float, workspace: _Array, Z: _Array) -> None:
+    def add_probabilities(self, weight: float, Z: _Array) -> None:
         """Add this part of the probabilities, at temperature 1, to `Z`."""
-        self._write_probabilities(workspace)
+        workspace = self._probabilities()
 
         def add(rows: slice) -> None:
             workspace[rows] *= weight

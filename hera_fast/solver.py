@@ -120,7 +120,7 @@ def make_model(
     """Set up the model that the options ask for."""
     if options.calibration == "mixture":
         state = None if start is None else start.model_state
-        mixture = Mixture(features, Y, np.empty_like(workspace), state)
+        mixture = Mixture(features, Y, state)
         if start is not None:
             mixture.members, mixture.W, mixture.offset = start.members, start.W, start.offset
         return mixture

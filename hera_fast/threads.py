@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
+from typing import TypeVar
 
 import numba
 
-from hera_fast.kernels._launch import blas_threads
+from hera_fast.kernels._launch import blas_threads, run_ranges
 
-__all__ = ["threads"]
+__all__ = ["on_threads", "threads"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @contextmanager
@@ -54,3 +58,34 @@ def threads(n_threads: int | None = None) -> Iterator[None]:
             yield
     finally:
         numba.set_num_threads(before)
+
+
+def on_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    """Do a long piece of work for each of a few items, at the same time if threads are free.
+
+    Parameters
+    ----------
+    work : callable
+        Gets an item. What it calls runs on threads that are left, with the same result.
+    items : sequence
+        A few.
+
+    Returns
+    -------
+    results : list
+        What `work` returned, in the order of the items.
+
+    Examples
+    --------
+    >>> from hera_fast.threads import on_threads
+    >>> on_threads(abs, [-1, 2])
+    [1, 2]
+    """
+    results: dict[int, _Result] = {}
+
+    def take(start: int, stop: int) -> None:
+        for place in range(start, stop):
+            results[place] = work(items[place])
+
+    run_ranges(take, [(place, place + 1) for place in range(len(items))], numba.get_num_threads())
+    return [results[place] for place in range(len(items))]

@@ -58,12 +58,16 @@ def link(explained, shares, least=1e-2):
     return np.linalg.inv(roots @ relative @ roots)
 
 
-def scores(X, w, P, shrinkage):
-    """Log-odds without the offsets. Every label has confidence."""
+def scores(X, w, P, shrinkage, added=5.0):
+    """Log-odds without the offsets. Every label has confidence.
+
+    The means of the labels are those of their rows and of some `added` average rows.
+    """
     shares = w @ P / w.sum()
     fits = held_out_fits(X, w, P, shrinkage) - shares
     explained = P.T @ (w[:, np.newaxis] * fits) / w.sum()
-    return fits @ link(explained, shares)
+    rows = w @ P
+    return fits @ link(explained, shares) * rows / (rows + added)
 
 
 def probabilities(values):

@@ -43,7 +43,7 @@ def fitted(problem, P, shrinkage, **attributes):
     for name, value in attributes.items():
         setattr(discriminant, name, value)
     shares = np.maximum(problem.w @ P / problem.w.sum(), 1e-6)
-    discriminant.fit(P, P, shares, np.empty_like(P))
+    discriminant.fit(P, P, shares)
     return discriminant, shares
 
 
@@ -93,9 +93,10 @@ def test_scores_come_from_regressions_without_the_row(fit, shrinkage):
 
 @given(fit=small_fits(), shrinkage=shrinkages)
 def test_held_out_fits_are_those_of_regressions_without_the_row(fit, shrinkage):
-    """As above, but with the identity for the link."""
+    """As above, but with the identity for the link and no rows added."""
     problem, P = fit
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_COMMON_ROWS", 0.0)
         patch.setattr(module, "_link", lambda explained, shares: np.eye(len(shares)))
         discriminant, shares = fitted(problem, P, shrinkage)
     assume(discriminant._leverages.max() < 0.99)
@@ -105,6 +106,7 @@ def test_held_out_fits_are_those_of_regressions_without_the_row(fit, shrinkage):
 
 def test_a_rows_own_confidences_do_not_matter_to_its_fit(monkeypatch):
     """Whatever a row believes, the others say the same about it."""
+    monkeypatch.setattr(module, "_COMMON_ROWS", 0.0)
     monkeypatch.setattr(module, "_link", lambda explained, shares: np.eye(len(shares)))
     X, Y, _ = clusters(12, 3, 3, noise=1.0)
     Y[0] = True
@@ -119,7 +121,10 @@ def test_a_rows_own_confidences_do_not_matter_to_its_fit(monkeypatch):
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_with_its_own_part_the_scores_are_those_of_a_discriminant(monkeypatch, is_weighted):
-    """A linear map of regressions gives the log-odds of Gaussians with covariance S + t I."""
+    """A linear map of regressions gives the log-odds of Gaussians with covariance S + t I.
+
+    Five rows that are in the middle of everything contribute to the mean of each label.
+    """
     monkeypatch.setattr(module, "_LARGEST_LEVERAGE", 0.0)
     X, Y, _ = clusters(40, 4, 3, spread=2.0)
     rng = np.random.default_rng(0)
@@ -134,7 +139,8 @@ def test_with_its_own_part_the_scores_are_those_of_a_discriminant(monkeypatch, i
         for i, j in np.ndindex(P.shape)
     )
     covariance = within / w.sum() + 0.1 * naive.total_variance(X, w) * np.eye(4)
-    expected = centred @ np.linalg.solve(covariance, means.T)
+    with_average_rows = (mass[:, np.newaxis] * means + 5 * np.zeros(4)) / (mass[:, np.newaxis] + 5)
+    expected = centred @ np.linalg.solve(covariance, with_average_rows.T)
     np.testing.assert_allclose(discriminant._scores, expected, rtol=0, atol=1e-10)
 
 
@@ -146,6 +152,7 @@ def test_the_member_has_the_coefficients_of_the_fit_to_all_rows():
     centred = X - X.mean(axis=0)
     link = _link(P.T @ (naive.held_out_fits(X, np.ones(30), P, 0.1) - P.mean(0)) / 30, P.mean(0))
     _, B = naive.ridge(centred, np.ones(30), P, 30 * 0.1 * naive.total_variance(X, np.ones(30)))
+    link *= P.sum(0) / (P.sum(0) + 5)
     member = discriminant.member(0.25)
     np.testing.assert_allclose(member.W, 0.5 * B @ link, rtol=0, atol=1e-9)
     np.testing.assert_allclose(member.offset, 0.5 * discriminant.offset, rtol=1e-14)
@@ -177,10 +184,10 @@ def test_constant_features_leave_the_shares(value, dtype, is_sparse):
     for shrinkage in SHRINKAGES:
         discriminant.set_shrinkage(shrinkage)
         shares = P.mean(axis=0, dtype=np.float64)
-        discriminant.fit(P, P, shares, np.empty_like(P))
+        discriminant.fit(P, P, shares)
         # Of a regression without features the intercept is left, that of the other rows.
         expected = (P.sum(axis=0) - P) / 19 - shares
-        link = _link(P.T @ expected / 20, shares)
+        link = _link(P.T @ expected / 20, shares) * (20 * shares / (20 * shares + 5))
         np.testing.assert_allclose(discriminant._scores, expected @ link, rtol=0, atol=1e-4)
         assert (discriminant.member(1.0).W == 0).all()
 
@@ -234,8 +241,7 @@ def test_the_mean_probability_of_each_label_becomes_its_share(monkeypatch, is_we
     problem = Problem(X, Y, rng.random(60) if is_weighted else None)
     P = confidences(rng, Y, 1)
     discriminant, shares = fitted(problem, P, 0.1)
-    probabilities = np.empty_like(P)
-    discriminant._write_probabilities(probabilities)
+    probabilities = discriminant._probabilities()
     means = problem.w @ probabilities / problem.w.sum()
     np.testing.assert_allclose(means, shares, rtol=1e-8)
     # It is not there from the start.
@@ -248,12 +254,10 @@ def test_each_fit_brings_the_probabilities_closer_to_the_shares():
     X, Y, _ = clusters(60, 3, 5, noise=0.6)
     P = confidences(np.random.default_rng(1), Y, 1)
     discriminant, shares = fitted(Problem(X, Y), P, 0.01)
-    probabilities, workspace = np.empty_like(P), np.empty_like(P)
     gaps = []
     for _ in range(20):
-        discriminant._write_probabilities(probabilities)
-        gaps.append(np.abs(probabilities.mean(axis=0) - shares).sum())
-        discriminant._match_shares(shares, workspace)
+        gaps.append(np.abs(discriminant._probabilities().mean(axis=0) - shares).sum())
+        discriminant._match_shares(shares)
     assert np.all(np.diff(gaps) < 1e-12)
     assert gaps[-1] < 0.1 * gaps[0]
 
@@ -264,10 +268,9 @@ def test_labels_that_nobody_has_as_a_candidate_get_no_probability():
     Y[:, 0] |= ~Y.any(axis=1)
     P = confidences(np.random.default_rng(0), Y, 1)
     discriminant, _ = fitted(Problem(X, Y), P, 0.1)
-    probabilities, workspace = np.empty_like(P), np.empty_like(P)
     for _ in range(3):
-        discriminant._match_shares(P.mean(axis=0), workspace)
-        discriminant._write_probabilities(probabilities)
+        discriminant._match_shares(P.mean(axis=0))
+        probabilities = discriminant._probabilities()
         assert (probabilities[:, 2] == 0).all()
     assert discriminant.offset[2] == -np.inf
     assert np.isfinite(np.delete(discriminant.offset, 2)).all()
@@ -279,7 +282,7 @@ def test_a_label_that_has_lost_its_confidence_can_come_back():
     P = np.eye(3)[np.where(y == 2, 0, y)] * Y
     P[P.sum(axis=1) == 0] = [0, 1, 0]
     Y[P > 0] = True
-    model = Mixture([make_features(X, fit_intercept=True)], Y, np.empty_like(P))
+    model = Mixture([make_features(X, fit_intercept=True)], Y)
     Z = np.empty_like(P)
     model.update(P, Z)
     assert (Z[Y[:, 2], 2] > 0).all()
@@ -445,7 +448,7 @@ def feature_sets(X):
 
 def make_mixture(problem, dtype=np.float64, state=None):
     features = [problem._replace(X=rows).features(dtype=dtype) for rows in feature_sets(problem.X)]
-    return Mixture(features, problem.Y, np.empty(problem.Y.shape, dtype), state)
+    return Mixture(features, problem.Y, state)
 
 
 def run(problem, n_updates, dtype=np.float64, model=None):
@@ -869,7 +872,7 @@ def test_noise_does_not_confirm_what_a_row_believes(seed, stage):
     P = np.eye(Y.shape[1])[chosen]
     features = make_features(X, fit_intercept=True)
     Z, gaussian = np.empty_like(P), np.empty_like(P)
-    Mixture([features], Y, np.empty_like(P), MixtureState(stage=stage)).update(P, Z)
+    Mixture([features], Y, MixtureState(stage=stage)).update(P, Z)
     GaussianDiscriminant(features, Y, shrinkage=0.1).update(P, gaussian)
     gaussian = np.where(Y, gaussian, 0)
     gaussian /= gaussian.sum(axis=1, keepdims=True)
@@ -891,7 +894,7 @@ def test_noise_does_not_make_candidates_likely(monkeypatch, seed):
     likelihoods = []
     for largest in (module._LARGEST_LEVERAGE, 0.0):
         monkeypatch.setattr(module, "_LARGEST_LEVERAGE", largest)
-        model = Mixture([features], Y, np.empty_like(P))
+        model = Mixture([features], Y)
         model.update(P, np.empty_like(P))
         likelihoods.append(model.state.likelihood)
     assert likelihoods[0] < without

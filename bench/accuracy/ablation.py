@@ -1,41 +1,21 @@
-"""What each ingredient of the default adds: one at a time is left out.
+"""What each ingredient of the default adds: one at a time is left out, or added.
 
-Ten folds of the four real sets, and of nine sets with artificial candidates three folds each.
+    HERA_FAST_DATA=folder python bench/accuracy/ablation.py
 
-    HERA_FAST_DATA=folder python bench/accuracy/ablation.py [number of seeds]
-
-Writes ``out/accuracy/ablation.png``. Takes some minutes for each seed.
+The same folds and sets as in ``constants.py``. Writes ``out/accuracy/ablation.png``. Takes about
+half an hour on two processors.
 """
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack
-from unittest.mock import patch
-
 import matplotlib.pyplot as plt
 import numpy as np
-from study import (
-    N_FOLDS,
-    OUT,
-    REAL,
-    UCI,
-    column,
-    print_rows,
-    print_versions,
-    real_sets,
-    uci_set,
-)
+from study import OUT, REAL, print_rows, print_versions
+from variants import Variant, measure
 
-from hera_fast import (
-    HERAClassifier,
-    co_occurrence,
-    cross_validate_partial,
-    make_partial_labels,
-    mixture,
-)
+from hera_fast import HERAClassifier, co_occurrence, mixture
 
-UCI_FOLDS = 3
+TEMPER = mixture._Discriminant.temper
 
 
 def keep_fits(fits, P, leverages, shares, out):
@@ -50,104 +30,95 @@ def no_step(self, row_weight):
     return masses
 
 
-TEMPER = mixture._Discriminant.temper
+def equal_weights(masses, row_weight):
+    """In place of the mixing weights: all members count the same."""
+    weights = np.full(masses.shape[1], 1 / masses.shape[1])
+    return weights, float(row_weight @ np.log(masses @ weights))
 
-#: Parameters, and what is replaced in which module.
-VARIANTS = {
-    "default": ({}, []),
-    "without the linear member": ({}, [("members", ("rbf", "laplacian"))]),
-    "without the Gaussian kernel": ({}, [("members", (None, "laplacian"))]),
-    "without the Laplacian kernel": ({}, [("members", (None, "rbf"))]),
-    "rows judge themselves": ({}, [(mixture, "held_out_scores", keep_fits)]),
-    "no co-occurrence": ({}, [(co_occurrence, "_WEIGHT", 0.0)]),
-    "shares not matched": ({}, [(mixture, "_SHARE_STEPS", 0)]),
-    "one stage, the last": ({}, [(mixture, "SHRINKAGES", (1e-4,))]),
-    "temperature 1": ({}, [(mixture._Discriminant, "temper", no_step)]),
-    "with neighbours (hybrid)": ({"prediction": "hybrid"}, []),
-    "with the ranking loss": ({"ranking": True}, []),
-    "with low-rank noise": ({"nu": 0.1}, []),
-    "with mu = 0.3": ({"mu": 0.3}, []),
-    "one Gaussian discriminant": ({"calibration": "gaussian"}, []),
-    "least squares": ({"calibration": None}, []),
+
+def members(*kernels):
+    return replace(HERAClassifier, "_kernels", lambda self: kernels)
+
+
+def replace(*replaced):
+    return Variant(replaced=(replaced,))
+
+
+def parameters(**values):
+    return Variant(values)
+
+
+DEFAULT = "the default"
+LESS = {
+    "without the linear member": members("rbf", "laplacian"),
+    "without the Gaussian kernel": members(None, "laplacian"),
+    "without the Laplacian kernel": members(None, "rbf"),
+    "equal weights of the members": replace(mixture, "_mixing_weights", equal_weights),
+    "rows judge themselves": replace(mixture, "held_out_scores", keep_fits),
+    "no co-occurrence of candidates": replace(co_occurrence, "_WEIGHT", 0.0),
+    "no rows added to labels": replace(mixture, "_COMMON_ROWS", 0.0),
+    "shares not matched": replace(mixture, "_SHARE_STEPS", 0),
+    "one stage": replace(mixture, "SHRINKAGES", (1e-3,)),
+    "temperature 1": replace(mixture._Discriminant, "temper", no_step),
+}
+MORE = {
+    "with neighbours (hybrid)": parameters(prediction="hybrid"),
+    "with the ranking loss": parameters(ranking=True),
+    "with low-rank noise, nu = 0.1": parameters(nu=0.1),
+    "drawn to one candidate, mu = 0.3": parameters(mu=0.3),
+}
+OTHER = {
+    "one Gaussian discriminant": parameters(calibration="gaussian"),
+    "least squares on the simplex": parameters(calibration=None),
 }
 
 
-def measure(variant, X, Y, y, n_folds, n_seeds):
-    parameters, replacements = VARIANTS[variant]
-    model = HERAClassifier(random_state=0, **parameters)
-    accuracies = []
-    with ExitStack() as stack:
-        for target, *rest in replacements:
-            if target == "members":
-                stack.enter_context(
-                    patch.object(HERAClassifier, "_kernels", lambda self, kept=rest[0]: kept)
-                )
-            else:
-                stack.enter_context(patch.object(target, *rest))
-        for seed in range(n_seeds):
-            table = cross_validate_partial({"m": model}, X, Y, y, cv=n_folds, random_state=seed)
-            accuracies.extend(column(table, "m", "inductive"))
-    return np.array(accuracies)
-
-
 def main():
-    n_seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    problems = {
-        name: (data.data, data.candidates, data.target, N_FOLDS, n_seeds)
-        for name, data in real_sets().items()
-    }
-    for name in UCI:
-        X, y = uci_set(name)
-        Y = make_partial_labels(y, epsilon=0.7, random_state=0)
-        problems[name] = (X, Y, y, UCI_FOLDS, 1)
-    results = {}
-    for variant in VARIANTS:
-        results[variant] = {name: measure(variant, *each) for name, each in problems.items()}
-        means = [each.mean() for each in results[variant].values()]
-        print(variant, *(f"{mean:.3f}" for mean in means), flush=True)
-    real = [name for name in problems if name in REAL]
-    rows = []
-    for variant, result in results.items():
-        means = [f"{result[name].mean():.3f}" for name in real]
-        others = np.mean([result[name].mean() for name in problems if name not in REAL])
-        change = np.mean(
-            [result[name].mean() - results["default"][name].mean() for name in problems]
-        )
-        rows.append([variant, *means, f"{others:.3f}", f"{change:+.4f}"])
-    header = ["", *real, f"{len(UCI)} UCI sets, ε = 0.7", "mean change"]
-    print_rows(f"Held-out accuracy, {N_FOLDS} folds, {n_seeds} seed(s)", header, rows)
-    draw(results, list(problems))
+    results = measure({DEFAULT: Variant(), **LESS, **MORE, **OTHER})
+    names = list(results[DEFAULT])
+    accuracies = np.array([[of_one[name] for name in names] for of_one in results.values()])
+    changes = accuracies - accuracies[0]
+    is_real = np.array([name in REAL for name in names])
+    rows = [
+        [
+            variant,
+            *(f"{value:.3f}" for value in accuracies[place, is_real]),
+            f"{accuracies[place, ~is_real].mean():.3f}",
+            *(
+                f"{changes[place, chosen].mean():+.4f}"
+                for chosen in (is_real, ~is_real, np.ones(len(names), bool))
+            ),
+        ]
+        for place, variant in enumerate(results)
+    ]
+    real = [name for name in names if name in REAL]
+    others = f"{np.sum(~is_real)} UCI sets"
+    header = ["", *real, others, "change, real", "change, UCI", "change, all"]
+    print_rows("Held-out accuracy", header, rows)
+    draw(list(results)[1:], changes[1:], is_real)
     print_versions()
 
 
-def draw(results, names):
-    variants = [variant for variant in results if variant != "default"]
-    changes = np.array(
-        [
-            [results[variant][name].mean() - results["default"][name].mean() for name in names]
-            for variant in variants
-        ]
-    )
-    figure, axes = plt.subplots(figsize=(8, 0.38 * len(variants) + 1.2), layout="constrained")
+def draw(variants, changes, is_real):
+    figure, axes = plt.subplots(figsize=(8, 0.36 * len(variants) + 1.2), layout="constrained")
     positions = np.arange(len(variants))
-    is_real = np.array([name in REAL for name in names])
     for chosen, color, label in (
         (is_real, "tab:blue", "real candidates"),
         (~is_real, "tab:orange", "artificial candidates"),
     ):
-        for place in np.flatnonzero(chosen):
+        for number, place in enumerate(np.flatnonzero(chosen)):
             axes.plot(
                 *(changes[:, place], positions, "o"),
                 ms=5,
-                alpha=0.7,
+                alpha=0.6,
                 color=color,
-                label=label if place == np.flatnonzero(chosen)[0] else None,
+                label=None if number else label,
             )
-    axes.plot(changes.mean(axis=1), positions, "k|", ms=14, mew=2, label="mean")
+    axes.plot(changes.mean(axis=1), positions, "k|", ms=14, mew=2, label="mean of all sets")
     axes.axvline(0, color="0.6", lw=1, zorder=0)
     axes.set_yticks(positions, variants)
     axes.invert_yaxis()
-    axes.set_xscale("symlog", linthresh=0.02)
+    axes.set_xscale("symlog", linthresh=0.01)
     ticks = [-0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel("change of the held-out accuracy against the default")

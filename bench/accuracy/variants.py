@@ -1,0 +1,88 @@
+"""Variants of the default, measured on all data sets: the constants and the ablation use it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from joblib import Parallel, delayed
+from study import UCI, column, real_sets, uci_set
+
+from hera_fast import HERAClassifier, cross_validate_partial, make_partial_labels
+from hera_fast.task_progress import task_progress
+from hera_fast.threads import threads
+
+#: Folds that no other script looks at.
+SEED = 1000
+REAL_FOLDS, UCI_FOLDS = 5, 3
+UCI_ROWS = 2000
+CANDIDATES = ({"p": 0.7, "r": 1}, {"p": 0.7, "r": 3}, {"epsilon": 0.7})
+
+
+class Variant(NamedTuple):
+    """The default with other parameters, or with something replaced in the library."""
+
+    parameters: dict[str, Any] = {}  # noqa: RUF012
+    #: Triples of a module or class, the name of an attribute and what stands for it.
+    replaced: tuple[tuple[Any, str, Any], ...] = ()
+
+
+class Problem(NamedTuple):
+    """A data set with one kind of candidates."""
+
+    name: str
+    X: np.ndarray
+    Y: np.ndarray
+    y: np.ndarray
+    n_folds: int
+
+
+def problems() -> list[Problem]:
+    """The real sets, and three for each of the others."""
+    found = [
+        Problem(name, data.data, data.candidates, data.target, REAL_FOLDS)
+        for name, data in real_sets().items()
+    ]
+    for name in UCI:
+        X, y = uci_set(name)
+        rows = np.random.RandomState(SEED).permutation(len(X))[:UCI_ROWS]
+        X, y = X[rows], y[rows]
+        for options in CANDIDATES:
+            Y = make_partial_labels(y, random_state=SEED, **options)
+            found.append(Problem(name, X, Y, y, UCI_FOLDS))
+    return found
+
+
+def accuracy(variant: Variant, problem: Problem) -> float:
+    """Mean held-out accuracy, on one thread."""
+    model = HERAClassifier(random_state=0, **variant.parameters)
+    with ExitStack() as stack:
+        stack.enter_context(threads(1))
+        for replaced in variant.replaced:
+            stack.enter_context(patch.object(*replaced))
+        table = cross_validate_partial(
+            *({"": model}, problem.X, problem.Y, problem.y),
+            cv=problem.n_folds,
+            random_state=SEED,
+        )
+    return float(column(table, "", "inductive").mean())
+
+
+def measure(variants: dict[str, Variant]) -> dict[str, dict[str, float]]:
+    """Mean accuracies of variants on data sets, on two processes."""
+    cases = problems()
+    tasks = [(name, problem) for name in variants for problem in cases]
+    results = Parallel(n_jobs=2, return_as="generator")(
+        delayed(accuracy)(variants[name], problem) for name, problem in tasks
+    )
+    figures: dict[str, dict[str, list[float]]] = {name: {} for name in variants}
+    with task_progress("fits", len(tasks), is_shown=True) as advance:
+        for (name, problem), result in zip(tasks, results, strict=True):
+            figures[name].setdefault(problem.name, []).append(result)
+            advance()
+    return {
+        name: {problem: float(np.mean(values)) for problem, values in of_variant.items()}
+        for name, of_variant in figures.items()
+    }
