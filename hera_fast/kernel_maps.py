@@ -107,10 +107,9 @@ def fit_kernel_map(
         raise ValueError(f"gamma must be a positive number or 'median', got {gamma}")
     if n_components < 1:
         raise ValueError(f"n_components must be at least 1, got {n_components}")
-    basis = np.sort(random.permutation(len(rows))[:n_components])
-    components = X[rows[basis]].astype(np.float64)
+    components, indices = _landmarks(X, rows, n_components, random)
     settings = {} if kernel == "linear" else {"gamma": float(gamma)}
-    feature_map = Nystroem(kernel, n_components=len(basis), random_state=0, **settings)
+    feature_map = Nystroem(kernel, n_components=len(indices), random_state=0, **settings)
     feature_map.set_output(transform="default")
     # Its own fit would choose among these rows again, and decompose their kernel for a root that
     # has to be replaced.
@@ -118,9 +117,17 @@ def fit_kernel_map(
         values = _kernel_values(kernel, components, components, float(gamma))
         feature_map.normalization_ = _inverse_root(values).astype(X.dtype)
     feature_map.components_ = components.astype(X.dtype)
-    feature_map.component_indices_ = rows[basis]
+    feature_map.component_indices_ = indices
     feature_map.n_features_in_ = X.shape[1]
     return feature_map
+
+
+def _landmarks(
+    X: Any, rows: _Array, n_components: int, random: np.random.RandomState
+) -> tuple[Any, _Array]:
+    """Choose rows; return them in double precision, and their numbers."""
+    indices = rows[np.sort(random.permutation(len(rows))[:n_components])]
+    return X[indices].astype(np.float64), indices
 
 
 def median_gamma(

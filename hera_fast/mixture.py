@@ -269,7 +269,8 @@ class _Discriminant:
         self._features = make_features(
             self._rows, fit_intercept=False, sample_weight=features.sample_weight
         )
-        self._scores, self._workspace = np.empty((2, n, q), features.dtype)
+        self._scores = np.empty((n, q), features.dtype)
+        self._workspace = np.empty_like(self._scores)
         self._row_parts = np.empty((n, 3))
         # Nobody's candidates get no probability anywhere.
         self.offset = np.where(self._seen, 0.0, -np.inf)

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
-from study import OUT, REAL, print_rows, print_versions
-from variants import Variant, measure
+from study import OUT, print_versions
+from variants import DEFAULT, Variant, measure, print_changes
 
 from hera_fast import HERAClassifier, co_occurrence, mixture
 
 TEMPER = mixture._Discriminant.temper
-
-
-def keep_fits(fits, P, leverages, shares, out):
-    """In place of the held-out scores: those of models that have seen the row."""
 
 
 def no_step(self, row_weight):
@@ -48,13 +44,12 @@ def parameters(**values):
     return Variant(values)
 
 
-DEFAULT = "the default"
 LESS = {
     "without the linear member": members("rbf", "laplacian"),
     "without the Gaussian kernel": members(None, "laplacian"),
     "without the Laplacian kernel": members(None, "rbf"),
     "equal weights of the members": replace(mixture, "_mixing_weights", equal_weights),
-    "rows judge themselves": replace(mixture, "held_out_scores", keep_fits),
+    "rows judge themselves": replace(mixture, "_LARGEST_LEVERAGE", 0.0),
     "no co-occurrence of candidates": replace(co_occurrence, "_WEIGHT", 0.0),
     "no rows added to labels": replace(mixture, "_COMMON_ROWS", 0.0),
     "shares not matched": replace(mixture, "_SHARE_STEPS", 0),
@@ -75,26 +70,7 @@ OTHER = {
 
 def main():
     results = measure({DEFAULT: Variant(), **LESS, **MORE, **OTHER})
-    names = list(results[DEFAULT])
-    accuracies = np.array([[of_one[name] for name in names] for of_one in results.values()])
-    changes = accuracies - accuracies[0]
-    is_real = np.array([name in REAL for name in names])
-    rows = [
-        [
-            variant,
-            *(f"{value:.3f}" for value in accuracies[place, is_real]),
-            f"{accuracies[place, ~is_real].mean():.3f}",
-            *(
-                f"{changes[place, chosen].mean():+.4f}"
-                for chosen in (is_real, ~is_real, np.ones(len(names), bool))
-            ),
-        ]
-        for place, variant in enumerate(results)
-    ]
-    real = [name for name in names if name in REAL]
-    others = f"{np.sum(~is_real)} UCI sets"
-    header = ["", *real, others, "change, real", "change, UCI", "change, all"]
-    print_rows("Held-out accuracy", header, rows)
+    changes, is_real = print_changes("Ablation", results)
     draw(list(results)[1:], changes[1:], is_real)
     print_versions()
 

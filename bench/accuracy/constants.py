@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 from study import REAL, print_rows, print_versions
-from variants import Variant, measure
+from variants import DEFAULT, Variant, measure
 
 from hera_fast import co_occurrence, kernel_maps, mixture
 
-DEFAULT = "default"
 MEDIAN_GAMMA = kernel_maps._median_gamma
 
 
@@ -86,7 +85,7 @@ def main():
         chosen.append([name, *(f"{values[place]:g}" for place in best)])
     print_rows("What the other data sets choose", ["constant", *names], chosen)
     rows = [
-        ["default", *(f"{value:.3f}" for value in base)],
+        [DEFAULT, *(f"{value:.3f}" for value in base)],
         ["sum of the changes by these choices", *(f"{gain:+.3f}" for gain in gains)],
     ]
     print_rows("What that is worth on the data set itself", ["", *names], rows)

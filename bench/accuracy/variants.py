@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 from joblib import Parallel, delayed
-from study import UCI, column, real_sets, uci_set
+from study import REAL, UCI, column, print_rows, real_sets, uci_set
 
 from hera_fast import HERAClassifier, cross_validate_partial, make_partial_labels
 from hera_fast.task_progress import task_progress
 from hera_fast.threads import threads
 
+DEFAULT = "the default"
 #: Folds that no other script looks at.
 SEED = 1000
 REAL_FOLDS, UCI_FOLDS = 5, 3
@@ -27,6 +29,8 @@ class Variant(NamedTuple):
     parameters: dict[str, Any] = {}  # noqa: RUF012
     #: Triples of a module or class, the name of an attribute and what stands for it.
     replaced: tuple[tuple[Any, str, Any], ...] = ()
+    #: Makes an estimator of the classifier.
+    wrap: Callable[[Any], Any] = lambda model: model
 
 
 class Problem(NamedTuple):
@@ -57,7 +61,7 @@ def problems() -> list[Problem]:
 
 def accuracy(variant: Variant, problem: Problem) -> float:
     """Mean held-out accuracy, on one thread."""
-    model = HERAClassifier(random_state=0, **variant.parameters)
+    model = variant.wrap(HERAClassifier(random_state=0, **variant.parameters))
     with ExitStack() as stack:
         stack.enter_context(threads(1))
         for replaced in variant.replaced:
@@ -86,3 +90,28 @@ def measure(variants: dict[str, Variant]) -> dict[str, dict[str, float]]:
         name: {problem: float(np.mean(values)) for problem, values in of_variant.items()}
         for name, of_variant in figures.items()
     }
+
+
+def print_changes(title: str, results: dict[str, dict[str, float]]) -> tuple[Any, Any]:
+    """Print accuracies; return their changes against the default, and which sets are real."""
+    names = list(results[DEFAULT])
+    accuracies = np.array([[of_one[name] for name in names] for of_one in results.values()])
+    changes = accuracies - accuracies[0]
+    is_real = np.array([name in REAL for name in names])
+    rows = [
+        [
+            variant,
+            *(f"{value:.3f}" for value in accuracies[place, is_real]),
+            f"{accuracies[place, ~is_real].mean():.3f}",
+            *(
+                f"{changes[place, chosen].mean():+.4f}"
+                for chosen in (is_real, ~is_real, np.ones(len(names), bool))
+            ),
+        ]
+        for place, variant in enumerate(results)
+    ]
+    real = [name for name in names if name in REAL]
+    others = f"{np.sum(~is_real)} UCI sets"
+    header = ["", *real, others, "change, real", "change, UCI", "change, all"]
+    print_rows(f"{title}, held-out accuracy", header, rows)
+    return changes, is_real
