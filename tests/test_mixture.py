@@ -727,7 +727,7 @@ def watched(problem):
 
 
 def test_a_run_returns_the_stage_with_the_largest_likelihood():
-    X, Y, _ = clusters(120, 3, 4, spread=3.0, noise=0.7)
+    X, Y, _ = clusters(120, 3, 4, spread=2.0, noise=0.7)
     solution, seen = watched(Problem(X, Y))
     best = solution.model_state.best
     objective = solution.history["objective"]
@@ -742,8 +742,8 @@ def test_a_run_returns_the_stage_with_the_largest_likelihood():
 
 
 def stops():
-    X, Y, _ = clusters(60, 3, 4, spread=2.0, noise=0.7)
-    return Problem(X, Y, np.random.default_rng(0).random(60))
+    X, Y, _ = clusters(120, 3, 4, spread=2.0, noise=0.7)
+    return Problem(X, Y, np.random.default_rng(0).random(120))
 
 
 def test_going_on_gives_the_bits_of_a_run_without_a_stop():

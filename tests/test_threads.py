@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info
 
 from hera_fast.kernels import _launch
 from hera_fast.kernels._launch import blas_threads, launch, run_ranges
-from hera_fast.threads import threads
+from hera_fast.threads import on_threads, threads
 
 MOST = numba.config.NUMBA_NUM_THREADS
 ROOT = Path(__file__).parent.parent
@@ -170,6 +170,34 @@ def test_large_work_is_spread():
             meeting.wait(timeout=30)
 
     run_ranges(meet, [(i, i + 1) for i in range(10)], 2)
+
+
+@pytest.mark.parametrize("n_threads", range(1, min(MOST, 2) + 1))
+@pytest.mark.parametrize("n_items", [0, 1, 2, 5])
+def test_items_are_worked_on_once_and_results_keep_their_order(n_items, n_threads):
+    seen = []
+
+    def work(item):
+        time.sleep(0.002 * (n_items - item))  # the first takes longest
+        seen.append(item)
+        return item**2
+
+    with threads(n_threads):
+        results = on_threads(work, range(n_items))
+    assert results == [item**2 for item in range(n_items)]
+    assert sorted(seen) == list(range(n_items))
+
+
+@needs_two_threads
+def test_items_are_worked_on_at_the_same_time():
+    both_there = threading.Barrier(2, timeout=10)
+    with threads(2):
+        assert on_threads(lambda item: both_there.wait() >= 0, "ab") == [True, True]
+
+
+def test_an_item_that_fails_ends_the_call():
+    with pytest.raises(ZeroDivisionError):
+        on_threads(lambda item: 1 / item, [1, 0, 2])
 
 
 def test_more_threads_than_ranges():

@@ -6,7 +6,8 @@ labels, the figures that the paper prints and the best ones published anywhere.
 
     HERA_FAST_DATA=folder python bench/accuracy/real.py [number of seeds [first seed]]
 
-Each seed shuffles the folds in another way. Takes some minutes for each seed.
+Each seed shuffles the folds in another way. Takes some minutes for each seed; writes
+``out/accuracy/methods.png``.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from __future__ import annotations
 import sys
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import ttest_rel
 from study import (
     BEST_PUBLISHED,
     METHODS,
     N_FOLDS,
+    OUT,
     PRINTED,
     REAL,
     TrueLabels,
@@ -65,6 +68,48 @@ def cell(values, reference=None):
     return text
 
 
+def draw(held_out):
+    figure, panels = plt.subplots(
+        *(1, len(held_out)),
+        figsize=(2.9 * len(held_out) + 1.2, 4),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    positions = np.arange(len(METHODS))
+    for axes, (name, figures) in zip(panels[0], held_out.items(), strict=True):
+        values = np.array([figures[method] for method in METHODS])
+        place = list(REAL).index(name)
+        axes.barh(
+            *(positions, values.mean(axis=1)),
+            xerr=values.std(axis=1, ddof=1),
+            height=0.62,
+            color=["tab:blue"] + ["lightsteelblue"] * (len(METHODS) - 1),
+            error_kw={"lw": 1, "ecolor": "0.35"},
+        )
+        axes.plot([PRINTED[method][place] for method in METHODS], positions, "D", ms=5, c="tab:red")
+        axes.axvline(BEST_PUBLISHED[place], color="tab:red", lw=1, ls=":")
+        axes.axvline(np.mean(figures["oracle"]), color="0.3", lw=1, ls="--")
+        axes.set_title(name)
+        axes.set_yticks(positions, list(METHODS))
+        axes.set_xlim(left=0)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0, 0].invert_yaxis()
+    figure.supxlabel("held-out accuracy, mean and standard deviation over all folds")
+    signs = [
+        plt.Line2D(
+            [], [], ls="", marker="D", ms=5, color="tab:red", label="printed by HERA's paper"
+        ),
+        plt.Line2D([], [], ls=":", lw=1, color="tab:red", label="best published anywhere"),
+        plt.Line2D([], [], ls="--", lw=1, color="0.3", label="logistic regression on the truth"),
+    ]
+    figure.legend(handles=signs, loc="outside upper right", ncols=3, frameon=False)
+    OUT.mkdir(parents=True, exist_ok=True)
+    figure.savefig(OUT / "methods.png", dpi=100)
+    plt.close(figure)
+    print(f"\nPicture: {OUT / 'methods.png'}")
+
+
 def main():
     n_seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -97,6 +142,7 @@ def main():
         for method in METHODS
     ]
     print_rows("Seconds of a fit", header, rows)
+    draw({name: result[0] for name, result in results.items()})
     print_versions()
     print(f"{time.perf_counter() - start:.0f} seconds in all")
 

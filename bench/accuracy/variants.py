@@ -98,20 +98,22 @@ def print_changes(title: str, results: dict[str, dict[str, float]]) -> tuple[Any
     accuracies = np.array([[of_one[name] for name in names] for of_one in results.values()])
     changes = accuracies - accuracies[0]
     is_real = np.array([name in REAL for name in names])
-    rows = [
-        [
-            variant,
-            *(f"{value:.3f}" for value in accuracies[place, is_real]),
-            f"{accuracies[place, ~is_real].mean():.3f}",
-            *(
-                f"{changes[place, chosen].mean():+.4f}"
-                for chosen in (is_real, ~is_real, np.ones(len(names), bool))
-            ),
-        ]
-        for place, variant in enumerate(results)
-    ]
+    everywhere = np.ones(len(names), bool)
+    rows = []
+    for place, variant in enumerate(results):
+        change = changes[place]
+        without_one = (change.sum() - change) / (len(names) - 1)
+        rows.append(
+            [
+                variant,
+                *(f"{value:.3f}" for value in accuracies[place, is_real]),
+                f"{accuracies[place, ~is_real].mean():.3f}",
+                *(f"{change[of].mean():+.4f}" for of in (is_real, ~is_real, everywhere)),
+                f"{without_one.min():+.4f} to {without_one.max():+.4f}",
+            ]
+        )
     real = [name for name in names if name in REAL]
     others = f"{np.sum(~is_real)} UCI sets"
-    header = ["", *real, others, "change, real", "change, UCI", "change, all"]
+    header = ["", *real, others, "change, real", "change, UCI", "change, all", "without one set"]
     print_rows(f"{title}, held-out accuracy", header, rows)
     return changes, is_real
