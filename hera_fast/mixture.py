@@ -19,7 +19,8 @@ temperature, with which the candidates are most likely:
     maximise  sum_i log sum_v weight_v sum_{j in S_i} softmax(temperature_v * log-odds_v)_ij
 
 The shrinkage t falls in stages, each of which begins with the confidences of the one before: first
-the coarse structure decides, then the fine one. The stage with the largest likelihood remains.
+the coarse structure decides, then the fine one. What is coarse depends on the number of rows. The
+stage with the largest likelihood remains.
 The confidences are the probabilities of the mixture given the candidates of the row, at
 temperature 1: :mod:`hera_fast.co_occurrence` has its say there. The temperatures are for new rows.
 
@@ -60,8 +61,9 @@ __all__ = ["Mixture", "MixtureState"]
 
 _Array = np.ndarray[Any, Any]
 
-#: Shrinkage of the stages, as a part of the variance of all features together.
-SHRINKAGES = (0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+#: Shrinkage of the stages in rows: divided by the number of rows, it is a part of the variance of
+#: all features together, but at most the largest one.
+SHRINKAGES, LARGEST_SHRINKAGE = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03), 0.3
 #: Most iterations of the first stage, which begins with nothing, and of the others.
 FIRST_ITERATIONS, ITERATIONS = 10, 4
 #: A stage ends when the log-likelihood changes by no more, relative to its size.
@@ -70,7 +72,7 @@ TOLERANCE = 5e-3
 PATIENCE = 2
 
 # As many average rows are added to the rows of each label.
-_COMMON_ROWS = 5.0
+_COMMON_ROWS = 10.0
 # Share of a label that has lost all confidence: it can come back.
 _LEAST_SHARE = 1e-6
 # Part of a label that the fits leave unexplained at least, or log-odds would have no bounds.
@@ -216,8 +218,9 @@ class Mixture:
             self._set_shrinkage()
 
     def _set_shrinkage(self) -> None:
+        part = min(SHRINKAGES[self.state.stage] / self._total, LARGEST_SHRINKAGE)
         for discriminant in self._discriminants:
-            discriminant.set_shrinkage(SHRINKAGES[self.state.stage])
+            discriminant.set_shrinkage(part)
 
     def finish(self, P: _Array) -> _Array:
         """Go back to the best stage, if all are over, and return its confidences."""

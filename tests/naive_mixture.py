@@ -58,7 +58,7 @@ def link(explained, shares, least=1e-2):
     return np.linalg.inv(roots @ relative @ roots)
 
 
-def scores(X, w, P, shrinkage, added=5.0):
+def scores(X, w, P, shrinkage, added=10.0):
     """Log-odds without the offsets. Every label has confidence.
 
     The means of the labels are those of their rows and of some `added` average rows.

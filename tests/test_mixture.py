@@ -123,7 +123,7 @@ def test_a_rows_own_confidences_do_not_matter_to_its_fit(monkeypatch):
 def test_with_its_own_part_the_scores_are_those_of_a_discriminant(monkeypatch, is_weighted):
     """A linear map of regressions gives the log-odds of Gaussians with covariance S + t I.
 
-    Five rows that are in the middle of everything contribute to the mean of each label.
+    Ten rows that are in the middle of everything contribute to the mean of each label.
     """
     monkeypatch.setattr(module, "_LARGEST_LEVERAGE", 0.0)
     X, Y, _ = clusters(40, 4, 3, spread=2.0)
@@ -139,7 +139,9 @@ def test_with_its_own_part_the_scores_are_those_of_a_discriminant(monkeypatch, i
         for i, j in np.ndindex(P.shape)
     )
     covariance = within / w.sum() + 0.1 * naive.total_variance(X, w) * np.eye(4)
-    with_average_rows = (mass[:, np.newaxis] * means + 5 * np.zeros(4)) / (mass[:, np.newaxis] + 5)
+    with_average_rows = (mass[:, np.newaxis] * means + 10 * np.zeros(4)) / (
+        mass[:, np.newaxis] + 10
+    )
     expected = centred @ np.linalg.solve(covariance, with_average_rows.T)
     np.testing.assert_allclose(discriminant._scores, expected, rtol=0, atol=1e-10)
 
@@ -152,7 +154,7 @@ def test_the_member_has_the_coefficients_of_the_fit_to_all_rows():
     centred = X - X.mean(axis=0)
     link = _link(P.T @ (naive.held_out_fits(X, np.ones(30), P, 0.1) - P.mean(0)) / 30, P.mean(0))
     _, B = naive.ridge(centred, np.ones(30), P, 30 * 0.1 * naive.total_variance(X, np.ones(30)))
-    link *= P.sum(0) / (P.sum(0) + 5)
+    link *= P.sum(0) / (P.sum(0) + 10)
     member = discriminant.member(0.25)
     np.testing.assert_allclose(member.W, 0.5 * B @ link, rtol=0, atol=1e-9)
     np.testing.assert_allclose(member.offset, 0.5 * discriminant.offset, rtol=1e-14)
@@ -181,13 +183,13 @@ def test_constant_features_leave_the_shares(value, dtype, is_sparse):
     P = confidences(rng, Y, 1).astype(dtype)
     features = Problem(np.full((20, 2), value), Y, None, is_sparse).features(dtype=dtype)
     discriminant = _Discriminant(features, Y)
-    for shrinkage in SHRINKAGES:
+    for shrinkage in (0.3, 1e-2, 1e-4, 1e-6):
         discriminant.set_shrinkage(shrinkage)
         shares = P.mean(axis=0, dtype=np.float64)
         discriminant.fit(P, P, shares)
         # Of a regression without features the intercept is left, that of the other rows.
         expected = (P.sum(axis=0) - P) / 19 - shares
-        link = _link(P.T @ expected / 20, shares) * (20 * shares / (20 * shares + 5))
+        link = _link(P.T @ expected / 20, shares) * (20 * shares / (20 * shares + 10))
         np.testing.assert_allclose(discriminant._scores, expected @ link, rtol=0, atol=1e-4)
         assert (discriminant.member(1.0).W == 0).all()
 
@@ -483,7 +485,8 @@ def test_updates_against_plain_numpy(is_weighted):
     for _ in range(5):
         model.update(P, Z)
         expected, offsets, temperatures, weights, likelihood = naive.update(
-            feature_sets(X), problem.w, Y, P, SHRINKAGES[0], offsets, temperatures
+            *(feature_sets(X), problem.w, Y, P, min(30 / problem.w.sum(), 0.3)),
+            *(offsets, temperatures),
         )
         np.testing.assert_allclose(Z, expected, rtol=0, atol=1e-9)
         assert model.state.likelihood == pytest.approx(likelihood, rel=1e-9)
@@ -692,8 +695,10 @@ def test_the_run_ends_with_the_last_shrinkage():
 
 
 def test_the_shrinkage_is_that_of_the_stage():
+    """It is worth a number of rows, the same for few rows and for many, but not above 0.3."""
     told = Likelihoods()
-    for stage, shrinkage in enumerate(SHRINKAGES):
+    for stage, rows in enumerate((30, 10, 3, 1, 0.3, 0.1, 0.03)):
+        shrinkage = min(rows / len(told.P), 0.3)
         for discriminant in told.model._discriminants:
             smallest = 1 / discriminant._inverse
             expected = discriminant._values + shrinkage * discriminant._values.sum()
@@ -894,7 +899,7 @@ def test_noise_does_not_make_candidates_likely(monkeypatch, seed):
     likelihoods = []
     for largest in (module._LARGEST_LEVERAGE, 0.0):
         monkeypatch.setattr(module, "_LARGEST_LEVERAGE", largest)
-        model = Mixture([features], Y)
+        model = Mixture([features], Y, MixtureState(stage=3))  # flexible enough
         model.update(P, np.empty_like(P))
         likelihoods.append(model.state.likelihood)
     assert likelihoods[0] < without

@@ -2,7 +2,7 @@
 
 Around the default one constant at a time takes another value. For each data set, the value that is
 best on average over the *other* data sets counts as chosen: what somebody would have taken who had
-never seen this one. The last table has what that choice is worth on the set that was left out.
+never seen this one. Then each data set is measured with all the constants that the others chose.
 
     HERA_FAST_DATA=folder python bench/accuracy/constants.py
 
@@ -13,7 +13,7 @@ at most 2,000 rows of these. Takes about half an hour on two processors.
 from __future__ import annotations
 
 import numpy as np
-from study import REAL, print_rows, print_versions
+from study import print_rows, print_versions
 from variants import DEFAULT, Variant, measure
 
 from hera_fast import co_occurrence, kernel_maps, mixture
@@ -23,8 +23,7 @@ MEDIAN_GAMMA = kernel_maps._median_gamma
 
 def from_shrinkage(first):
     """Stages that begin with another shrinkage."""
-    stages = (0.1, 0.03, *mixture.SHRINKAGES)
-    stages = tuple(shrinkage for shrinkage in stages if shrinkage <= first)
+    stages = tuple(rows for rows in (100.0, *mixture.SHRINKAGES) if rows <= first)
     return Variant(replaced=((mixture, "SHRINKAGES", stages),))
 
 
@@ -41,8 +40,8 @@ def scaled_gamma(factor):
 
 #: What each constant may be, the default among it, and what makes a variant of a value.
 CONSTANTS = {
-    "first shrinkage": ((0.1, 0.03, 0.01, 0.003), 0.01, from_shrinkage),
-    "rows added to a label": ((0.0, 2.0, 5.0, 10.0), 5.0, constant(mixture, "_COMMON_ROWS")),
+    "first shrinkage, in rows": ((3.0, 10.0, 30.0, 100.0), 30.0, from_shrinkage),
+    "rows added to a label": ((0.0, 5.0, 10.0, 20.0), 10.0, constant(mixture, "_COMMON_ROWS")),
     "weight of the co-occurrence": ((0.25, 0.5, 1.0), 0.5, constant(co_occurrence, "_WEIGHT")),
     "rows added to its patterns": (
         *((1.0, 5.0, 20.0), 5.0),
@@ -54,17 +53,24 @@ CONSTANTS = {
 }
 
 
+def combined(values):
+    """All constants at once."""
+    variants = [make(values[name]) for name, (_, _, make) in CONSTANTS.items()]
+    parameters = {key: value for each in variants for key, value in each.parameters.items()}
+    return Variant(parameters, tuple(replaced for each in variants for replaced in each.replaced))
+
+
 def main():
     variants = {DEFAULT: Variant()}
     for name, (values, default, make) in CONSTANTS.items():
         variants |= {(name, value): make(value) for value in values if value != default}
     results = measure(variants)
     names = list(results[DEFAULT])
-    base = np.array([results[DEFAULT][name] for name in names])
+    base = np.array([results[DEFAULT][name].accuracy for name in names])
 
     def change(name, value):
-        accuracies = results.get((name, value), results[DEFAULT])
-        return np.array([accuracies[each] for each in names]) - base
+        figures = results.get((name, value), results[DEFAULT])
+        return np.array([figures[each].accuracy for each in names]) - base
 
     rows = []
     for name, (values, default, _) in CONSTANTS.items():
@@ -76,22 +82,29 @@ def main():
     header = ["constant", "value", *names, "mean"]
     print_rows("Change of the held-out accuracy against the default", header, rows)
 
-    chosen, gains = [], np.zeros(len(names))
-    for name, (values, _, _) in CONSTANTS.items():
-        changes = np.array([change(name, value) for value in values])
+    choices = {name: {} for name in names}
+    for constant, (values, _, _) in CONSTANTS.items():
+        changes = np.array([change(constant, value) for value in values])
         others = (changes.sum(axis=1, keepdims=True) - changes) / (len(names) - 1)
-        best = others.argmax(axis=0)
-        gains += changes[best, np.arange(len(names))]
-        chosen.append([name, *(f"{values[place]:g}" for place in best)])
-    print_rows("What the other data sets choose", ["constant", *names], chosen)
+        for name, place in zip(names, others.argmax(axis=0), strict=True):
+            choices[name][constant] = values[place]
     rows = [
-        [DEFAULT, *(f"{value:.3f}" for value in base)],
-        ["sum of the changes by these choices", *(f"{gain:+.3f}" for gain in gains)],
+        [constant, *(f"{choices[name][constant]:g}" for name in names)] for constant in CONSTANTS
     ]
-    print_rows("What that is worth on the data set itself", ["", *names], rows)
-    real = [place for place, name in enumerate(names) if name in REAL]
-    if real:
-        print(f"\nMean over the {len(real)} real sets: {gains[real].mean():+.4f}")
+    print_rows("What the other data sets choose", ["constant", *names], rows)
+    # Each set with all constants that the others chose for it.
+    chosen = measure(
+        {name: combined(choices[name]) for name in names}, lambda variant, name: variant == name
+    )
+    figures = np.array([chosen[name][name].accuracy for name in names])
+    rows = [
+        [DEFAULT, *(f"{value:.3f}" for value in base), f"{base.mean():.3f}"],
+        [
+            *("with what the others choose", *(f"{value:.3f}" for value in figures)),
+            f"{figures.mean():.3f}",
+        ],
+    ]
+    print_rows("Held-out accuracy", ["", *names, "mean"], rows)
     print_versions()
 
 

@@ -59,8 +59,15 @@ def problems() -> list[Problem]:
     return found
 
 
-def accuracy(variant: Variant, problem: Problem) -> float:
-    """Mean held-out accuracy, on one thread."""
+class Figures(NamedTuple):
+    """How good the predictions for held-out rows are."""
+
+    accuracy: float
+    log_loss: float
+
+
+def evaluate(variant: Variant, problem: Problem) -> Figures:
+    """Means over the folds, on one thread."""
     model = variant.wrap(HERAClassifier(random_state=0, **variant.parameters))
     with ExitStack() as stack:
         stack.enter_context(threads(1))
@@ -71,31 +78,37 @@ def accuracy(variant: Variant, problem: Problem) -> float:
             cv=problem.n_folds,
             random_state=SEED,
         )
-    return float(column(table, "", "inductive").mean())
+    return Figures(*(float(column(table, "", name).mean()) for name in ("inductive", "log_loss")))
 
 
-def measure(variants: dict[str, Variant]) -> dict[str, dict[str, float]]:
-    """Mean accuracies of variants on data sets, on two processes."""
+def measure(
+    variants: dict[Any, Variant], where: Callable[[Any, str], bool] = lambda variant, name: True
+) -> dict[Any, dict[str, Figures]]:
+    """Figures of variants on data sets, on two processes; means over the kinds of candidates.
+
+    `where` says whether a variant is measured on a data set.
+    """
     cases = problems()
-    tasks = [(name, problem) for name in variants for problem in cases]
+    tasks = [(name, each) for name in variants for each in cases if where(name, each.name)]
     results = Parallel(n_jobs=2, return_as="generator")(
-        delayed(accuracy)(variants[name], problem) for name, problem in tasks
+        delayed(evaluate)(variants[name], problem) for name, problem in tasks
     )
-    figures: dict[str, dict[str, list[float]]] = {name: {} for name in variants}
+    figures: dict[Any, dict[str, list[Figures]]] = {name: {} for name in variants}
     with task_progress("fits", len(tasks), is_shown=True) as advance:
         for (name, problem), result in zip(tasks, results, strict=True):
             figures[name].setdefault(problem.name, []).append(result)
             advance()
     return {
-        name: {problem: float(np.mean(values)) for problem, values in of_variant.items()}
+        name: {problem: Figures(*np.mean(of_one, axis=0)) for problem, of_one in of_variant.items()}
         for name, of_variant in figures.items()
     }
 
 
-def print_changes(title: str, results: dict[str, dict[str, float]]) -> tuple[Any, Any]:
-    """Print accuracies; return their changes against the default, and which sets are real."""
+def print_changes(title: str, results: dict[str, dict[str, Figures]]) -> tuple[Any, Any]:
+    """Print figures; return changes of accuracy against the default, and which sets are real."""
     names = list(results[DEFAULT])
-    accuracies = np.array([[of_one[name] for name in names] for of_one in results.values()])
+    figures = np.array([[of_one[name] for name in names] for of_one in results.values()])
+    accuracies, log_losses = figures[..., 0], figures[..., 1]
     changes = accuracies - accuracies[0]
     is_real = np.array([name in REAL for name in names])
     everywhere = np.ones(len(names), bool)
@@ -110,10 +123,12 @@ def print_changes(title: str, results: dict[str, dict[str, float]]) -> tuple[Any
                 f"{accuracies[place, ~is_real].mean():.3f}",
                 *(f"{change[of].mean():+.4f}" for of in (is_real, ~is_real, everywhere)),
                 f"{without_one.min():+.4f} to {without_one.max():+.4f}",
+                f"{log_losses[place].mean():.3f}",
             ]
         )
     real = [name for name in names if name in REAL]
     others = f"{np.sum(~is_real)} UCI sets"
     header = ["", *real, others, "change, real", "change, UCI", "change, all", "without one set"]
+    header.append("log loss")
     print_rows(f"{title}, held-out accuracy", header, rows)
     return changes, is_real
