@@ -63,7 +63,7 @@ _Array = np.ndarray[Any, Any]
 
 #: Shrinkage of the stages in rows: divided by the number of rows, it is a part of the variance of
 #: all features together, but at most the largest one.
-SHRINKAGES, LARGEST_SHRINKAGE = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03), 0.3
+SHRINKAGES, LARGEST_SHRINKAGE = (20.0, 6.0, 2.0, 0.6, 0.2, 0.06, 0.02), 0.3
 #: Most iterations of the first stage, which begins with nothing, and of the others.
 FIRST_ITERATIONS, ITERATIONS = 10, 4
 #: A stage ends when the log-likelihood changes by no more, relative to its size.

@@ -485,7 +485,7 @@ def test_updates_against_plain_numpy(is_weighted):
     for _ in range(5):
         model.update(P, Z)
         expected, offsets, temperatures, weights, likelihood = naive.update(
-            *(feature_sets(X), problem.w, Y, P, min(30 / problem.w.sum(), 0.3)),
+            *(feature_sets(X), problem.w, Y, P, min(20 / problem.w.sum(), 0.3)),
             *(offsets, temperatures),
         )
         np.testing.assert_allclose(Z, expected, rtol=0, atol=1e-9)
@@ -697,7 +697,7 @@ def test_the_run_ends_with_the_last_shrinkage():
 def test_the_shrinkage_is_that_of_the_stage():
     """It is worth a number of rows, the same for few rows and for many, but not above 0.3."""
     told = Likelihoods()
-    for stage, rows in enumerate((30, 10, 3, 1, 0.3, 0.1, 0.03)):
+    for stage, rows in enumerate((20, 6, 2, 0.6, 0.2, 0.06, 0.02)):
         shrinkage = min(rows / len(told.P), 0.3)
         for discriminant in told.model._discriminants:
             smallest = 1 / discriminant._inverse

@@ -53,7 +53,7 @@ LESS = {
     "no co-occurrence of candidates": replace(co_occurrence, "_WEIGHT", 0.0),
     "no rows added to labels": replace(mixture, "_COMMON_ROWS", 0.0),
     "shares not matched": replace(mixture, "_SHARE_STEPS", 0),
-    "one stage": replace(mixture, "SHRINKAGES", (1.0,)),
+    "one stage": replace(mixture, "SHRINKAGES", (2.0,)),
     "temperature 1": replace(mixture._Discriminant, "temper", no_step),
 }
 MORE = {

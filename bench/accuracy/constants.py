@@ -23,7 +23,7 @@ MEDIAN_GAMMA = kernel_maps._median_gamma
 
 def from_shrinkage(first):
     """Stages that begin with another shrinkage."""
-    stages = tuple(rows for rows in (100.0, *mixture.SHRINKAGES) if rows <= first)
+    stages = tuple(rows for rows in (60.0, *mixture.SHRINKAGES) if rows <= first)
     return Variant(replaced=((mixture, "SHRINKAGES", stages),))
 
 
@@ -40,7 +40,7 @@ def scaled_gamma(factor):
 
 #: What each constant may be, the default among it, and what makes a variant of a value.
 CONSTANTS = {
-    "first shrinkage, in rows": ((3.0, 10.0, 30.0, 100.0), 30.0, from_shrinkage),
+    "first shrinkage, in rows": ((2.0, 6.0, 20.0, 60.0), 20.0, from_shrinkage),
     "rows added to a label": ((0.0, 5.0, 10.0, 20.0), 10.0, constant(mixture, "_COMMON_ROWS")),
     "weight of the co-occurrence": ((0.25, 0.5, 1.0), 0.5, constant(co_occurrence, "_WEIGHT")),
     "rows added to its patterns": (
