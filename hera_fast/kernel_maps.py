@@ -78,7 +78,7 @@ def fit_kernel_map(
 
     Notes
     -----
-    The features of x are the kernel values of x and the chosen rows, times an inverse root of the
+    The features of x are the kernel values of x and the chosen rows, times the inverse root of the
     kernel matrix of these rows. It is formed in double precision from eigenvalues of at least 1e-4
     of their mean, where `Nystroem` itself goes down to 1e-12: the inner products of float32 and of
     float64 features then agree to about three digits or better, and would differ by more than 1
@@ -269,10 +269,16 @@ def _sorted_rows(X: Any) -> sparse.csr_array:
 
 
 def _inverse_root(values: _Array) -> _Array:
-    """Return R with R'R the inverse of a kernel matrix."""
+    """Return the symmetric inverse root of a kernel matrix.
+
+    In other axes the features would be other ones: a Gaussian discriminant that shrinks the
+    variance of each feature by a part of it would do nothing in the principal axes.
+    """
+    # Faster than the default where all eigenvectors are wanted.
     eigenvalues, vectors = linalg.eigh(values, driver="evd")
     least = _SMALLEST_EIGENVALUE * max(float(eigenvalues.mean()), _SMALLEST_MEAN)
-    return np.ascontiguousarray((vectors / np.sqrt(np.maximum(eigenvalues, least))).T)
+    root: _Array = (vectors / np.sqrt(np.maximum(eigenvalues, least))) @ vectors.T
+    return root
 
 
 def map_rows(feature_map: Nystroem | None, X: Any) -> Any:

@@ -11,7 +11,8 @@ that F'F/n is diagonal with entries s, that costs nothing:
 A Gaussian discriminant with the covariance S + t I is a linear map of such fits. Its log-odds are
 H (diag(pi) - P'H/n)^-1, here with the held-out fits, plus an offset for each label. The offsets
 are such that the mean probability of each label is its share pi. The mean of a rare label is known
-badly: the log-odds of each label are those of a mean to which a few average rows contribute.
+badly: its log-odds are those of a mean to which a few average rows contribute, relative to what
+these do to the most frequent label.
 
 There is a discriminant for each kernel. The mixture gives them the weights, and each of them the
 temperature, with which the candidates are most likely:
@@ -61,9 +62,13 @@ __all__ = ["Mixture", "MixtureState"]
 
 _Array = np.ndarray[Any, Any]
 
-#: Shrinkage of the stages in rows: divided by the number of rows, it is a part of the variance of
-#: all features together, but at most the largest one.
-SHRINKAGES, LARGEST_SHRINKAGE = (20.0, 6.0, 2.0, 0.6, 0.2, 0.06, 0.02), 0.3
+#: Shrinkage of the first stage, in rows: divided by the number of rows it is the part of the
+#: variance of all features together that is added to that of each.
+FIRST_SHRINKAGE = 20.0
+#: With few rows it is this part.
+LARGEST_SHRINKAGE = 0.03
+#: Shrinkage of the stages, relative to that of the first.
+STAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
 #: Most iterations of the first stage, which begins with nothing, and of the others.
 FIRST_ITERATIONS, ITERATIONS = 10, 4
 #: A stage ends when the log-likelihood changes by no more, relative to its size.
@@ -71,7 +76,7 @@ TOLERANCE = 5e-3
 #: The shrinkage falls until that has not helped this many times.
 PATIENCE = 2
 
-# As many average rows are added to the rows of each label.
+# As many average rows are added to the rows of each label, but no more than labels have on average.
 _COMMON_ROWS = 10.0
 # Share of a label that has lost all confidence: it can come back.
 _LEAST_SHARE = 1e-6
@@ -142,19 +147,25 @@ class Mixture:
         first = features[0]
         self._Y = Y
         self._total = first.total_weight
-        n_rows = first.shape[0]
-        weight = np.ones(n_rows) if first.sample_weight is None else first.sample_weight
+        weight = np.ones(len(Y)) if first.sample_weight is None else first.sample_weight
         self._row_weight = weight / self._total
+        # Whole weights count rows. If they are smaller than that, their size says nothing.
+        self._n_rows = max(self._total, 1 / float(self._row_weight @ self._row_weight))
         self._support = Support(Y, first.dtype)
-        self._co_occurrence = CoOccurrence(Y, first.dtype, first.sample_weight)
-        self._discriminants = on_threads(lambda each: _Discriminant(each, Y), features)
+        self._co_occurrence = CoOccurrence(
+            *(Y, first.dtype),
+            None if first.sample_weight is None else self._n_rows * self._row_weight,
+        )
+        self._discriminants = on_threads(
+            lambda each: _Discriminant(each, Y, self._n_rows), features
+        )
         # What is left if the user interrupts the first update.
         q, part = Y.shape[1], 1 / len(features)
         self.members = tuple(Member(np.zeros((f.shape[1], q)), np.zeros(q), part) for f in features)
         self.W, self.offset = self.members[0].W, self.members[0].offset
         self.state: Any = MixtureState() if state is None else state
         self.is_settled: bool | None = False
-        if self.state.best is not None and self.state.stage == len(SHRINKAGES):
+        if self.state.best is not None and self.state.stage == len(STAGES):
             # That run had come to its end, and to its best stage.
             self.state = MixtureState(
                 stage=self.state.best.stage,
@@ -211,16 +222,16 @@ class Mixture:
         else:
             state.failures += 1
         state.stage, state.iterations = state.stage + 1, 0
-        self.is_settled = state.stage == len(SHRINKAGES) or state.failures == PATIENCE
+        self.is_settled = state.stage == len(STAGES) or state.failures == PATIENCE
         if self.is_settled:
-            state.stage = len(SHRINKAGES)
+            state.stage = len(STAGES)
         else:
             self._set_shrinkage()
 
     def _set_shrinkage(self) -> None:
-        part = min(SHRINKAGES[self.state.stage] / self._total, LARGEST_SHRINKAGE)
+        first = min(FIRST_SHRINKAGE / self._n_rows, LARGEST_SHRINKAGE)
         for discriminant in self._discriminants:
-            discriminant.set_shrinkage(part)
+            discriminant.set_shrinkage(STAGES[self.state.stage] * first)
 
     def finish(self, P: _Array) -> _Array:
         """Go back to the best stage, if all are over, and return its confidences."""
@@ -253,13 +264,17 @@ class _Discriminant:
     features : Features
     Y : ndarray of shape (n, q), bool
         The candidates.
+    n_rows : float
+        How many rows the weights of the features stand for.
     """
 
-    def __init__(self, features: Features, Y: _Array) -> None:
+    def __init__(self, features: Features, Y: _Array, n_rows: float) -> None:
         (n, d), q = features.shape, Y.shape[1]
         self._Y = Y
+        self._n_rows = n_rows
         self._seen = Y.any(axis=0)
         self._total = features.total_weight
+        # Faster than the default where all eigenvectors are wanted.
         values, self._rotation = linalg.eigh(
             features.gram() / self._total, overwrite_a=True, driver="evd"
         )
@@ -309,8 +324,9 @@ class _Discriminant:
         explained = cross_product(self._rows, confidence, self._other_weight).T @ W
         explained -= cross_product(P, confidence, self._own_weight)
         explained += np.outer(column_sums(confidence, self._own_weight), shares)
-        rows = shares * self._total
-        link = _link(explained / self._total, shares) * (rows / (rows + _COMMON_ROWS))
+        rows = self._n_rows * shares
+        own = rows / (rows + min(_COMMON_ROWS, self._n_rows / len(rows)))
+        link = _link(explained / self._total, shares) * (own / own.max())
         self._W = W @ link
         no_offset = np.zeros(len(shares))
         features.scores(self._W, no_offset, self._scores)

@@ -66,7 +66,7 @@ def on_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list
     Parameters
     ----------
     work : callable
-        Gets an item. What it calls runs on threads that are left, with the same result.
+        Gets an item. The kernels that it calls share the threads with those of the other items.
     items : sequence
         A few.
 
@@ -82,10 +82,15 @@ def on_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list
     [1, 2]
     """
     results: dict[int, _Result] = {}
+    n_threads = numba.get_num_threads()
 
-    def take(start: int, stop: int) -> None:
-        for place in range(start, stop):
+    def take(place: int, _: int) -> None:
+        before = numba.get_num_threads()
+        numba.set_num_threads(max(1, n_threads // len(items)))
+        try:
             results[place] = work(items[place])
+        finally:
+            numba.set_num_threads(before)
 
-    run_ranges(take, [(place, place + 1) for place in range(len(items))], numba.get_num_threads())
+    run_ranges(take, [(place, place + 1) for place in range(len(items))], n_threads)
     return [results[place] for place in range(len(items))]

@@ -129,6 +129,8 @@ class _Job:
                 break
             except KeyboardInterrupt as error:
                 interrupt = error
+        # A helper that is busy elsewhere may keep the job for long, but not the caller's arrays.
+        del self._work
         if interrupt is not None:
             raise interrupt
 

@@ -58,16 +58,23 @@ def link(explained, shares, least=1e-2):
     return np.linalg.inv(roots @ relative @ roots)
 
 
+def n_rows(w):
+    """How many rows weights stand for: their sum, unless they are small."""
+    return max(w.sum(), w.sum() ** 2 / (w**2).sum())
+
+
 def scores(X, w, P, shrinkage, added=10.0):
     """Log-odds without the offsets. Every label has confidence.
 
-    The means of the labels are those of their rows and of some `added` average rows.
+    The means of the labels are those of their rows and of some `added` average rows, no more than
+    labels have themselves on average; the most frequent label is as it would be without these.
     """
     shares = w @ P / w.sum()
     fits = held_out_fits(X, w, P, shrinkage) - shares
     explained = P.T @ (w[:, np.newaxis] * fits) / w.sum()
-    rows = w @ P
-    return fits @ link(explained, shares) * rows / (rows + added)
+    rows = n_rows(w) * shares
+    own = rows / (rows + min(added, rows.mean()))
+    return fits @ link(explained, shares) * own / own.max()
 
 
 def probabilities(values):
@@ -131,7 +138,7 @@ def update(feature_sets, w, Y, P, shrinkage, offsets, temperatures):
         weight * probabilities(values)
         for weight, (values, _, _) in zip(weights, members, strict=True)
     )
-    pairs, labels = naive_co_occurrence.scores(Y, w, P)
+    pairs, labels = naive_co_occurrence.scores(Y, n_rows(w) * row_weight, P)
     naive_held_out.condition_on_candidates(Y, pairs, labels, Z)
     _, offsets, temperatures = zip(*members, strict=True)
     return Z, offsets, temperatures, weights, likelihood(masses, row_weight, weights)

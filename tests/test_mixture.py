@@ -24,7 +24,7 @@ from strategies import seeds
 from hera_fast import HERAClassifier
 from hera_fast import mixture as module
 from hera_fast.features import make_features
-from hera_fast.mixture import SHRINKAGES, Mixture, MixtureState, _Discriminant, _link
+from hera_fast.mixture import STAGES, Mixture, MixtureState, _Discriminant, _link
 from hera_fast.models import GaussianDiscriminant
 from hera_fast.solver import equal_confidence, solve
 from hera_fast.threads import threads
@@ -33,12 +33,12 @@ two_threads = pytest.mark.skipif(
     numba.config.NUMBA_NUM_THREADS < 2, reason="needs NUMBA_NUM_THREADS >= 2"
 )
 shrinkages = st.sampled_from([0.1, 1e-2, 1e-3])
-stages = st.integers(0, len(SHRINKAGES) - 1)
+stages = st.integers(0, len(STAGES) - 1)
 
 
 def fitted(problem, P, shrinkage, **attributes):
     """A discriminant after one fit."""
-    discriminant = _Discriminant(problem.features(), problem.Y)
+    discriminant = _Discriminant(problem.features(), problem.Y, naive.n_rows(problem.w))
     discriminant.set_shrinkage(shrinkage)
     for name, value in attributes.items():
         setattr(discriminant, name, value)
@@ -123,7 +123,8 @@ def test_a_rows_own_confidences_do_not_matter_to_its_fit(monkeypatch):
 def test_with_its_own_part_the_scores_are_those_of_a_discriminant(monkeypatch, is_weighted):
     """A linear map of regressions gives the log-odds of Gaussians with covariance S + t I.
 
-    Ten rows that are in the middle of everything contribute to the mean of each label.
+    Ten rows that are in the middle of everything contribute to the mean of each label, which
+    costs the most frequent label nothing.
     """
     monkeypatch.setattr(module, "_LARGEST_LEVERAGE", 0.0)
     X, Y, _ = clusters(40, 4, 3, spread=2.0)
@@ -139,10 +140,10 @@ def test_with_its_own_part_the_scores_are_those_of_a_discriminant(monkeypatch, i
         for i, j in np.ndindex(P.shape)
     )
     covariance = within / w.sum() + 0.1 * naive.total_variance(X, w) * np.eye(4)
-    with_average_rows = (mass[:, np.newaxis] * means + 10 * np.zeros(4)) / (
-        mass[:, np.newaxis] + 10
-    )
-    expected = centred @ np.linalg.solve(covariance, with_average_rows.T)
+    rows = naive.n_rows(w) * mass / w.sum()
+    with_average_rows = (rows * means.T + 10 * np.zeros((4, 1))) / (rows + 10)
+    expected = centred @ np.linalg.solve(covariance, with_average_rows)
+    expected *= (rows.max() + 10) / rows.max()
     np.testing.assert_allclose(discriminant._scores, expected, rtol=0, atol=1e-10)
 
 
@@ -154,7 +155,8 @@ def test_the_member_has_the_coefficients_of_the_fit_to_all_rows():
     centred = X - X.mean(axis=0)
     link = _link(P.T @ (naive.held_out_fits(X, np.ones(30), P, 0.1) - P.mean(0)) / 30, P.mean(0))
     _, B = naive.ridge(centred, np.ones(30), P, 30 * 0.1 * naive.total_variance(X, np.ones(30)))
-    link *= P.sum(0) / (P.sum(0) + 10)
+    own = P.sum(0) / (P.sum(0) + 30 / 4)
+    link *= own / own.max()
     member = discriminant.member(0.25)
     np.testing.assert_allclose(member.W, 0.5 * B @ link, rtol=0, atol=1e-9)
     np.testing.assert_allclose(member.offset, 0.5 * discriminant.offset, rtol=1e-14)
@@ -182,14 +184,15 @@ def test_constant_features_leave_the_shares(value, dtype, is_sparse):
     Y[:, 0] = True
     P = confidences(rng, Y, 1).astype(dtype)
     features = Problem(np.full((20, 2), value), Y, None, is_sparse).features(dtype=dtype)
-    discriminant = _Discriminant(features, Y)
+    discriminant = _Discriminant(features, Y, 20)
     for shrinkage in (0.3, 1e-2, 1e-4, 1e-6):
         discriminant.set_shrinkage(shrinkage)
         shares = P.mean(axis=0, dtype=np.float64)
         discriminant.fit(P, P, shares)
         # Of a regression without features the intercept is left, that of the other rows.
         expected = (P.sum(axis=0) - P) / 19 - shares
-        link = _link(P.T @ expected / 20, shares) * (20 * shares / (20 * shares + 10))
+        own = 20 * shares / (20 * shares + 20 / 3)
+        link = _link(P.T @ expected / 20, shares) * own / own.max()
         np.testing.assert_allclose(discriminant._scores, expected @ link, rtol=0, atol=1e-4)
         assert (discriminant.member(1.0).W == 0).all()
 
@@ -296,7 +299,7 @@ def test_a_label_that_has_lost_its_confidence_can_come_back():
 
 def scored(values, Y, temperature=1.0):
     """A discriminant whose log-odds are given."""
-    discriminant = _Discriminant(make_features(np.ones((len(Y), 1)), fit_intercept=True), Y)
+    discriminant = _Discriminant(make_features(np.ones((len(Y), 1)), fit_intercept=True), Y, len(Y))
     discriminant._scores[...] = values
     discriminant.temperature = temperature
     return discriminant
@@ -485,7 +488,7 @@ def test_updates_against_plain_numpy(is_weighted):
     for _ in range(5):
         model.update(P, Z)
         expected, offsets, temperatures, weights, likelihood = naive.update(
-            *(feature_sets(X), problem.w, Y, P, min(20 / problem.w.sum(), 0.3)),
+            *(feature_sets(X), problem.w, Y, P, 0.03),
             *(offsets, temperatures),
         )
         np.testing.assert_allclose(Z, expected, rtol=0, atol=1e-9)
@@ -527,6 +530,15 @@ def test_a_weight_counts_like_repeated_rows(is_sparse):
     comp, ref = solve_all(weighted), solve_all(weighted.repeated(counts))
     assert len(comp.history["seconds"]) == len(ref.history["seconds"])
     np.testing.assert_allclose(np.repeat(comp.P, counts, axis=0), ref.P, rtol=0, atol=1e-8)
+    same_members(comp.members, ref.members, 1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.1])
+def test_small_weights_count_relative_to_each_other(size):
+    """Weights that sum to one, for example, are not less than one row."""
+    X, Y, _ = clusters(60, 3, 4)
+    comp, ref = solve_all(Problem(X, Y, np.full(60, size))), solve_all(Problem(X, Y))
+    np.testing.assert_allclose(comp.P, ref.P, rtol=0, atol=1e-8)
     same_members(comp.members, ref.members, 1e-8)
 
 
@@ -622,8 +634,8 @@ def same_bits(solution, expected):
 class Likelihoods:
     """A mixture that is told its likelihoods, and what became of its stages."""
 
-    def __init__(self):
-        X, Y, _ = clusters(20, 2, 3)
+    def __init__(self, n_rows=20):
+        X, Y, _ = clusters(n_rows, 2, 3)
         self.model = make_mixture(Problem(X, Y))
         self.P = equal_confidence(Y, np.dtype(float))
         self.n = 0
@@ -686,19 +698,20 @@ def test_the_run_ends_when_the_shrinkage_has_not_helped_twice():
 
 def test_the_run_ends_with_the_last_shrinkage():
     told = Likelihoods()
-    for stage in range(len(SHRINKAGES)):
+    for stage in range(len(STAGES)):
         assert not told.model.is_settled
         assert told.model.state.stage == stage
         told.tell_stage(-1 / (1 + stage))
     assert told.model.is_settled
-    assert told.model.state.best.stage == len(SHRINKAGES) - 1
+    assert told.model.state.best.stage == len(STAGES) - 1
 
 
-def test_the_shrinkage_is_that_of_the_stage():
-    """It is worth a number of rows, the same for few rows and for many, but not above 0.3."""
-    told = Likelihoods()
-    for stage, rows in enumerate((20, 6, 2, 0.6, 0.2, 0.06, 0.02)):
-        shrinkage = min(rows / len(told.P), 0.3)
+@pytest.mark.parametrize("n_rows", [20, 2000])
+def test_the_shrinkage_is_that_of_the_stage(n_rows):
+    """It is worth a number of rows, the same for few rows and for many, but begins below 0.03."""
+    told = Likelihoods(n_rows)
+    for stage, part in enumerate((1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)):
+        shrinkage = part * min(20 / n_rows, 0.03)
         for discriminant in told.model._discriminants:
             smallest = 1 / discriminant._inverse
             expected = discriminant._values + shrinkage * discriminant._values.sum()
@@ -769,7 +782,7 @@ def test_going_on_after_every_iteration():
     whole = solve_all(problem)
     solution = None
     for _ in whole.history["seconds"]:
-        assert solution is None or solution.model_state.stage < len(SHRINKAGES)
+        assert solution is None or solution.model_state.stage < len(STAGES)
         solution = solve_all(problem, start=solution, observe=lambda state: True)
     same_bits(solution, whole)
 
@@ -868,7 +881,7 @@ def noise_problem(seed, n=300, d=200, q=5):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("stage", [0, len(SHRINKAGES) - 1])
+@pytest.mark.parametrize("stage", [0, len(STAGES) - 1])
 def test_noise_does_not_confirm_what_a_row_believes(seed, stage):
     """Each row believes in a candidate of its own choice; only the others could support it."""
     X, Y, _ = noise_problem(seed)
@@ -915,6 +928,16 @@ def test_noise_is_no_better_than_chance(seed):
     right = (solution.P.argmax(axis=1) == y)[several].mean()
     error = np.sqrt((chance * (1 - chance)).sum()) / len(chance)
     assert abs(right - chance.mean()) < 4 * error
+
+
+@pytest.mark.parametrize(("n", "d", "q"), [(24, 10, 3), (40, 8, 10)])
+def test_few_rows_are_enough_where_labels_are_apart(n, d, q):
+    """Rows that are added to all labels alike are no reason to be in doubt."""
+    right = []
+    for seed in range(8):
+        X, Y, y = clusters(n, d, q, seed, noise=0.5, spread=0.5)
+        right.append((solve_all(Problem(X, Y)).P.argmax(axis=1) == y).mean())
+    assert np.mean(right) > 0.9
 
 
 def test_structure_decides():

@@ -2,7 +2,7 @@
 
     HERA_FAST_DATA=folder python bench/accuracy/ablation.py
 
-The same folds and sets as in ``constants.py``. Writes ``out/accuracy/ablation.png``. Takes about
+The same folds and sets as in ``constants.py``. Writes ``out/accuracy/ingredients.png``. Takes about
 half an hour on two processors.
 """
 
@@ -101,9 +101,9 @@ def draw(variants, changes, is_real):
     axes.legend(frameon=False, loc="lower left")
     axes.spines[["top", "right"]].set_visible(False)
     OUT.mkdir(parents=True, exist_ok=True)
-    figure.savefig(OUT / "ablation.png", dpi=110)
+    figure.savefig(OUT / "ingredients.png", dpi=110)
     plt.close(figure)
-    print(f"\nPicture: {OUT / 'ablation.png'}")
+    print(f"\nPicture: {OUT / 'ingredients.png'}")
 
 
 if __name__ == "__main__":
