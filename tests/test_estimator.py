@@ -22,9 +22,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
-from hera_fast import HERAClassifier, classifier, hera, mixture
+from hera_fast import HERAClassifier, classifier, hera, load_digits_partial, mixture
 from hera_fast.run import FIGURES, State
 
 SETTINGS = {
@@ -602,6 +603,31 @@ def test_too_many_threads_are_an_error():
     fitted = HERAClassifier().fit(X, Y)
     with pytest.raises(ValueError, match="n_threads must be from 1"):
         fitted.set_params(n_threads=most + 1).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_rows", "least"),
+    [
+        ({}, 60, 0.65),
+        ({}, 400, 0.87),
+        ({"calibration": "gaussian", "kernel": "rbf"}, 400, 0.85),
+        ({"calibration": None, "kernel": "rbf"}, 400, 0.83),
+    ],
+)
+def test_digits_are_learned_from_few_rows_and_from_more(settings, n_rows, least):
+    digits = load_digits_partial()
+    scaler = StandardScaler().fit(digits.data[:n_rows])
+    model = HERAClassifier(random_state=0, **settings)
+    model.fit(scaler.transform(digits.data[:n_rows]), digits.candidates[:n_rows])
+    assert model.score(scaler.transform(digits.data[n_rows:]), digits.target[n_rows:]) > least
+
+
+def test_weights_that_sum_to_one_are_as_good_as_none():
+    digits = load_digits_partial()
+    rows, candidates = digits.data[:300], digits.candidates[:300]
+    model = HERAClassifier(kernel=None).fit(rows, candidates, sample_weight=np.full(300, 1 / 300))
+    expected = HERAClassifier(kernel=None).fit(rows, candidates)
+    np.testing.assert_allclose(model.confidence_, expected.confidence_, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

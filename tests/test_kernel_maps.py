@@ -132,6 +132,14 @@ def test_all_rows_give_the_kernel_itself(name, dtype):
     np.testing.assert_allclose(products(feature_map, X), ref, rtol=0, atol=atol)
 
 
+@every_kernel
+def test_the_root_is_symmetric(name):
+    """A discriminant that shrinks feature by feature depends on the axes."""
+    X = np.random.default_rng(2).normal(size=(40, 6))
+    root = fit_kernel_map(X, kernel=name, n_components=30, random_state=0).normalization_
+    np.testing.assert_allclose(root, root.T, rtol=0, atol=1e-10 * np.abs(root).max())
+
+
 @pytest.mark.parametrize("n_columns", [1, 2, 20])
 @every_kernel
 def test_single_and_double_precision_agree(name, n_columns):

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -193,6 +195,47 @@ def test_items_are_worked_on_at_the_same_time():
     both_there = threading.Barrier(2, timeout=10)
     with threads(2):
         assert on_threads(lambda item: both_there.wait() >= 0, "ab") == [True, True]
+
+
+@pytest.mark.parametrize(("n_threads", "n_items"), [(1, 3), (2, 1), (2, 2), (2, 3)])
+def test_items_share_the_threads(n_threads, n_items):
+    if n_threads > MOST:
+        pytest.skip(f"NUMBA_NUM_THREADS is {MOST}")
+    before = numba.get_num_threads()
+    with threads(n_threads):
+        masks = on_threads(lambda item: numba.get_num_threads(), range(n_items))
+        assert numba.get_num_threads() == n_threads
+    assert masks == [max(1, n_threads // n_items)] * n_items
+    assert numba.get_num_threads() == before
+
+
+@needs_two_threads
+def test_a_busy_helper_does_not_keep_the_arrays_of_a_job_that_is_done():
+    class Held:
+        """Something that a weak reference can point to."""
+
+    done = threading.Event()
+    started = [threading.Event() for _ in range(MOST - 1)]
+
+    def be_busy(event):
+        event.set()
+        done.wait(10)
+
+    def work(start, stop, held):
+        assert held is not None
+
+    helpers = [_launch._helper_pool().submit(be_busy, event) for event in started]
+    try:
+        assert all(event.wait(10) for event in started)
+        held = Held()
+        reference = weakref.ref(held)
+        run_ranges(partial(work, held=held), [(0, 1), (1, 2)], 2)
+        del held
+        assert reference() is None
+    finally:
+        done.set()
+    for helper in helpers:
+        helper.result()
 
 
 def test_an_item_that_fails_ends_the_call():
