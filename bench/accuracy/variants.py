@@ -50,7 +50,8 @@ def problems(seed: int) -> list[Problem]:
     for name in UCI:
         X, y = uci_set(name)
         rows = np.random.RandomState(seed).permutation(len(X))[:UCI_ROWS]
-        X, y = X[rows], y[rows]
+        # Rare labels may be missing.
+        X, y = X[rows], np.unique(y[rows], return_inverse=True)[1]
         for options in CANDIDATES:
             Y = make_partial_labels(y, random_state=seed, **options)
             found.append(Problem(name, X, Y, y, UCI_FOLDS))
