@@ -123,15 +123,15 @@ def cross_validate_partial(
     >>> import numpy as np
     >>> from hera_fast import HERAClassifier
     >>> from hera_fast.evaluation import cross_validate_partial
-    >>> X = np.array([[0.0], [1.0], [0.1], [1.1], [0.2], [1.2]])
-    >>> Y = [{"a", "c"}, {"b"}, {"a"}, {"b", "c"}, {"a", "b"}, {"b", "a"}]
-    >>> y = ["a", "b", "a", "b", "a", "b"]
-    >>> models = {"near": HERAClassifier(n_neighbors=1), "far": HERAClassifier(n_neighbors=4)}
-    >>> table = cross_validate_partial(models, X, Y, y, cv=3)
+    >>> X = np.array([[0.0], [1.0], [0.1], [1.1], [0.2], [1.2], [0.3], [1.3]])
+    >>> Y = [{"a", "c"}, {"b"}, {"a"}, {"b", "c"}, {"a", "b"}, {"b", "a"}, {"a"}, {"b"}]
+    >>> y = ["a", "b", "a", "b", "a", "b", "a", "b"]
+    >>> models = {"default": HERAClassifier(), "single": HERAClassifier(calibration="gaussian")}
+    >>> table = cross_validate_partial(models, X, Y, y, cv=2)
     >>> table["estimator"].tolist()
-    ['near', 'near', 'near', 'far', 'far', 'far']
-    >>> table["inductive"].tolist()[:3]
-    [1.0, 1.0, 1.0]
+    ['default', 'default', 'single', 'single']
+    >>> table["inductive"].tolist()
+    [1.0, 1.0, 1.0, 1.0]
     """
     named = _named_estimators(estimators)
     (X,) = indexable(X)

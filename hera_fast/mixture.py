@@ -33,7 +33,8 @@ later ones are too large, and serve for comparison.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -151,6 +152,7 @@ class Mixture:
         self._row_weight = weight / self._total
         # Whole weights count rows. If they are smaller than that, their size says nothing.
         self._n_rows = max(self._total, 1 / float(self._row_weight @ self._row_weight))
+        self._free_arrays: list[_Array] = []
         self._support = Support(Y, first.dtype)
         self._co_occurrence = CoOccurrence(
             *(Y, first.dtype),
@@ -183,20 +185,32 @@ class Mixture:
         shares = np.maximum(column_sums(confidence, self._row_weight), _LEAST_SHARE)
 
         def fit(discriminant: _Discriminant) -> _Array:
-            discriminant.fit(P, confidence, shares)
+            with self._workspace(P) as workspace:
+                discriminant.fit(P, confidence, shares, workspace)
             return discriminant.temper(self._row_weight)
 
         masses = np.column_stack(on_threads(fit, self._discriminants))
         weights, likelihood = _mixing_weights(masses, self._row_weight)
         Z.fill(0)
-        for weight, discriminant in zip(weights, self._discriminants, strict=True):
-            discriminant.add_probabilities(weight, Z)
+        with self._workspace(P) as workspace:
+            for weight, discriminant in zip(weights, self._discriminants, strict=True):
+                discriminant.add_probabilities(weight, workspace, Z)
         condition_on_candidates(self._Y, *self._co_occurrence.scores(P), Z)
         members = tuple(
             discriminant.member(weight)
             for weight, discriminant in zip(weights, self._discriminants, strict=True)
         )
         self._finish_iteration(likelihood, members)
+
+    @contextmanager
+    def _workspace(self, like: _Array) -> Iterator[_Array]:
+        """Lend an array. There are as many as members that are fitted at the same time."""
+        try:
+            array = self._free_arrays.pop()
+        except IndexError:
+            array = np.empty_like(like)
+        yield array
+        self._free_arrays.append(array)
 
     def _finish_iteration(self, likelihood: float, members: tuple[Member, ...]) -> None:
         self._previous, self.state.likelihood = self.state.likelihood, likelihood
@@ -288,7 +302,6 @@ class _Discriminant:
             self._rows, fit_intercept=False, sample_weight=features.sample_weight
         )
         self._scores = np.empty((n, q), features.dtype)
-        self._workspace = np.empty_like(self._scores)
         self._row_parts = np.empty((n, 3))
         # Nobody's candidates get no probability anywhere.
         self.offset = np.where(self._seen, 0.0, -np.inf)
@@ -316,9 +329,9 @@ class _Discriminant:
             self._other_weight *= self._features.sample_weight
         self._own_weight = self._other_weight * leverages
 
-    def fit(self, P: _Array, confidence: Any, shares: _Array) -> None:
+    def fit(self, P: _Array, confidence: Any, shares: _Array, workspace: _Array) -> None:
         """Fit to the confidences, which are `P` in both forms."""
-        features, workspace = self._features, self._workspace
+        features = self._features
         W = self._inverse[:, np.newaxis] * features.correlate(confidence) / self._total
         # P'H for the held-out fits H, without making them: their map is known only afterwards.
         explained = cross_product(self._rows, confidence, self._other_weight).T @ W
@@ -335,11 +348,11 @@ class _Discriminant:
             *(self._scores, workspace, self._leverages),
             *((shares @ link).astype(workspace.dtype), self._scores),
         )
-        self._match_shares(shares)
+        self._match_shares(shares, workspace)
 
-    def _match_shares(self, shares: _Array) -> None:
+    def _match_shares(self, shares: _Array, workspace: _Array) -> None:
         """Move the offsets towards where the mean probability of each label is its share."""
-        workspace = self._probabilities()
+        self._write_probabilities(workspace)
         weight, (n, q) = self._features.sample_weight, workspace.shape
         factors = np.ones(q)
 
@@ -354,11 +367,9 @@ class _Discriminant:
             factors *= np.where(self._seen, np.clip(ratios, *_RATIOS), 1)
         self.offset = self.offset + np.log(factors)
 
-    def _probabilities(self) -> _Array:
-        """The probabilities at temperature 1, in the workspace."""
-        self._workspace[...] = self._scores
-        softmax(self.offset.astype(self._workspace.dtype), self._workspace)
-        return self._workspace
+    def _write_probabilities(self, out: _Array) -> None:
+        out[...] = self._scores
+        softmax(self.offset.astype(out.dtype), out)
 
     def temper(self, row_weight: _Array) -> _Array:
         """Move the temperature, and return the probability of each row's candidates before that."""
@@ -373,9 +384,9 @@ class _Discriminant:
         self.temperature = min(max(self.temperature * math.exp(step), _COLDEST), _HOTTEST)
         return np.exp(np.maximum(self._row_parts[:, 0], _LEAST_LOG))
 
-    def add_probabilities(self, weight: float, Z: _Array) -> None:
+    def add_probabilities(self, weight: float, workspace: _Array, Z: _Array) -> None:
         """Add this part of the probabilities, at temperature 1, to `Z`."""
-        workspace = self._probabilities()
+        self._write_probabilities(workspace)
 
         def add(rows: slice) -> None:
             workspace[rows] *= weight

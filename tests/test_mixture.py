@@ -43,7 +43,7 @@ def fitted(problem, P, shrinkage, **attributes):
     for name, value in attributes.items():
         setattr(discriminant, name, value)
     shares = np.maximum(problem.w @ P / problem.w.sum(), 1e-6)
-    discriminant.fit(P, P, shares)
+    discriminant.fit(P, P, shares, np.empty_like(P))
     return discriminant, shares
 
 
@@ -188,7 +188,7 @@ def test_constant_features_leave_the_shares(value, dtype, is_sparse):
     for shrinkage in (0.3, 1e-2, 1e-4, 1e-6):
         discriminant.set_shrinkage(shrinkage)
         shares = P.mean(axis=0, dtype=np.float64)
-        discriminant.fit(P, P, shares)
+        discriminant.fit(P, P, shares, np.empty_like(P))
         # Of a regression without features the intercept is left, that of the other rows.
         expected = (P.sum(axis=0) - P) / 19 - shares
         own = 20 * shares / (20 * shares + 20 / 3)
@@ -246,7 +246,8 @@ def test_the_mean_probability_of_each_label_becomes_its_share(monkeypatch, is_we
     problem = Problem(X, Y, rng.random(60) if is_weighted else None)
     P = confidences(rng, Y, 1)
     discriminant, shares = fitted(problem, P, 0.1)
-    probabilities = discriminant._probabilities()
+    probabilities = np.empty_like(P)
+    discriminant._write_probabilities(probabilities)
     means = problem.w @ probabilities / problem.w.sum()
     np.testing.assert_allclose(means, shares, rtol=1e-8)
     # It is not there from the start.
@@ -259,10 +260,12 @@ def test_each_fit_brings_the_probabilities_closer_to_the_shares():
     X, Y, _ = clusters(60, 3, 5, noise=0.6)
     P = confidences(np.random.default_rng(1), Y, 1)
     discriminant, shares = fitted(Problem(X, Y), P, 0.01)
+    probabilities, workspace = np.empty_like(P), np.empty_like(P)
     gaps = []
     for _ in range(20):
-        gaps.append(np.abs(discriminant._probabilities().mean(axis=0) - shares).sum())
-        discriminant._match_shares(shares)
+        discriminant._write_probabilities(probabilities)
+        gaps.append(np.abs(probabilities.mean(axis=0) - shares).sum())
+        discriminant._match_shares(shares, workspace)
     assert np.all(np.diff(gaps) < 1e-12)
     assert gaps[-1] < 0.1 * gaps[0]
 
@@ -273,9 +276,10 @@ def test_labels_that_nobody_has_as_a_candidate_get_no_probability():
     Y[:, 0] |= ~Y.any(axis=1)
     P = confidences(np.random.default_rng(0), Y, 1)
     discriminant, _ = fitted(Problem(X, Y), P, 0.1)
+    probabilities, workspace = np.empty_like(P), np.empty_like(P)
     for _ in range(3):
-        discriminant._match_shares(P.mean(axis=0))
-        probabilities = discriminant._probabilities()
+        discriminant._match_shares(P.mean(axis=0), workspace)
+        discriminant._write_probabilities(probabilities)
         assert (probabilities[:, 2] == 0).all()
     assert discriminant.offset[2] == -np.inf
     assert np.isfinite(np.delete(discriminant.offset, 2)).all()
