@@ -99,7 +99,7 @@ def draw(variants, changes, is_real):
     ticks = [-0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel("change of the held-out accuracy against the default")
-    axes.legend(frameon=False, loc="lower left")
+    figure.legend(frameon=False, loc="outside upper center", ncols=3)
     axes.spines[["top", "right"]].set_visible(False)
     OUT.mkdir(parents=True, exist_ok=True)
     figure.savefig(OUT / "ingredients.png", dpi=110)
