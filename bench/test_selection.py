@@ -27,13 +27,14 @@ SINGLE = "a single fit"
 BAR = 20
 
 ALPHAS = [0.3, 1.0, 3.0, 10.0]
+GAUSSIAN = {"calibration": "gaussian", "ranking": True, "prediction": "hybrid"}
 #: What is searched, and what the estimator has beside it.
 SEARCHES = {
     "default grid": (DEFAULT_GRID, {}),
-    "alpha x shrinkage": ({"alpha": ALPHAS, "shrinkage": [0.03, 0.1, 0.3, 1.0]}, {}),
+    "alpha x shrinkage": ({"alpha": ALPHAS, "shrinkage": [0.03, 0.1, 0.3, 1.0]}, GAUSSIAN),
     "alpha x shrinkage, rbf": (
         {"alpha": ALPHAS, "shrinkage": [0.1, 0.3, 1.0, 3.0]},
-        {"kernel": "rbf", "random_state": 0},
+        {**GAUSSIAN, "kernel": "rbf", "n_components": 500, "random_state": 0},
     ),
 }
 
