@@ -187,7 +187,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     a Laplacian kernel. The scores of a training row come from discriminants that are fitted to the
     other rows, so that a flexible model does not just repeat what it is fitted to. The run falls
     into stages with less and less shrinkage, and the one with the largest likelihood of the
-    candidates remains. The mixture's weights are chosen by that likelihood, too. Given its
+    candidates remains. The mixture's weights are chosen by that likelihood, too. Labels with few
+    rows are trusted less than frequent ones. Given its
     candidates, a row's label is more likely to be one that comes with the other candidates.
     docs/how_it_works.md has the formulas.
 
