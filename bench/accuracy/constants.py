@@ -83,16 +83,14 @@ def main():
     print_rows("Change of the held-out accuracy against the default", header, rows)
 
     choices = {name: {} for name in names}
-    for constant, (values, default, _) in CONSTANTS.items():
-        changes = np.array([change(constant, value) for value in values])
+    for which, (values, default, _) in CONSTANTS.items():
+        changes = np.array([change(which, value) for value in values])
         others = (changes.sum(axis=1, keepdims=True) - changes) / (len(names) - 1)
         # Of equal ones the default.
         others[values.index(default)] += 1e-9
         for name, place in zip(names, others.argmax(axis=0), strict=True):
-            choices[name][constant] = values[place]
-    rows = [
-        [constant, *(f"{choices[name][constant]:g}" for name in names)] for constant in CONSTANTS
-    ]
+            choices[name][which] = values[place]
+    rows = [[which, *(f"{choices[name][which]:g}" for name in names)] for which in CONSTANTS]
     print_rows("What the other data sets choose", ["constant", *names], rows)
     # Each set with all constants that the others chose for it.
     chosen = measure(

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.stats import ttest_rel
 from study import (
     BASELINES,
+    CANDIDATES,
     METHODS,
     N_FOLDS,
     OUT,
@@ -30,12 +31,6 @@ from study import (
 
 from hera_fast import cross_validate_partial, make_partial_labels
 
-#: Options of `make_partial_labels`, by the name of a file and of a column.
-CANDIDATES = {
-    ("p-r1", "p = 0.7, r = 1"): {"p": 0.7, "r": 1},
-    ("p-r3", "p = 0.7, r = 3"): {"p": 0.7, "r": 3},
-    ("epsilon", "ε = 0.7"): {"epsilon": 0.7},
-}
 KEPT = OUT / "controlled"
 
 

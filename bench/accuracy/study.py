@@ -23,6 +23,12 @@ UCI = (
     *("glass", "ecoli", "dermatology", "vehicle", "segment"),
     *("satimage", "abalone", "letter", "pendigits"),
 )
+#: Artificial candidates: the name of a file and of a column, and options of `make_partial_labels`.
+CANDIDATES = {
+    ("p-r1", "p = 0.7, r = 1"): {"p": 0.7, "r": 1},
+    ("p-r3", "p = 0.7, r = 3"): {"p": 0.7, "r": 3},
+    ("epsilon", "ε = 0.7"): {"epsilon": 0.7},
+}
 #: Letter has 20,000 rows; the paper uses 5,000 of them.
 LETTER_ROWS = 5000
 

@@ -1,4 +1,4 @@
-"""Variants of the default, measured on all data sets: the constants and the ablation use it."""
+"""Variants of the default, measured on all data sets, for the studies of these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 from joblib import Parallel, delayed
-from study import REAL, UCI, column, print_rows, real_sets, uci_set
+from study import CANDIDATES, REAL, UCI, column, print_rows, real_sets, uci_set
 
 from hera_fast import HERAClassifier, cross_validate_partial, make_partial_labels
 from hera_fast.task_progress import task_progress
@@ -18,7 +18,6 @@ from hera_fast.threads import threads
 DEFAULT = "the default"
 REAL_FOLDS, UCI_FOLDS = 3, 2
 UCI_ROWS = 1500
-CANDIDATES = ({"p": 0.7, "r": 1}, {"p": 0.7, "r": 3}, {"epsilon": 0.7})
 
 
 class Variant(NamedTuple):
@@ -52,7 +51,7 @@ def problems(seed: int) -> list[Problem]:
         rows = np.random.RandomState(seed).permutation(len(X))[:UCI_ROWS]
         # Rare labels may be missing.
         X, y = X[rows], np.unique(y[rows], return_inverse=True)[1]
-        for options in CANDIDATES:
+        for options in CANDIDATES.values():
             Y = make_partial_labels(y, random_state=seed, **options)
             found.append(Problem(name, X, Y, y, UCI_FOLDS))
     return found
