@@ -18,7 +18,9 @@ _FAILURES = (AttributeError, OSError, ValueError)
 
 
 @contextmanager
-def task_progress(what: str, n_tasks: int, *, is_shown: bool) -> Iterator[Callable[[], None]]:
+def task_progress(
+    what: str, n_tasks: int, *, is_shown: bool, total: float | None = None
+) -> Iterator[Callable[..., None]]:
     """Show on ``sys.stderr`` how far a run is, inside a ``with`` block.
 
     On a terminal it is a bar, if rich is installed. Elsewhere lines are added, at most one in five
@@ -32,11 +34,13 @@ def task_progress(what: str, n_tasks: int, *, is_shown: bool) -> Iterator[Callab
         How many tasks there are.
     is_shown : bool
         False shows nothing.
+    total : float or None, default=None
+        How much work all tasks are, where some are longer than others. None counts the tasks.
 
     Yields
     ------
     advance : callable
-        To be called after each task.
+        To be called after each task, with its part of the total if there is one.
 
     Examples
     --------
@@ -46,15 +50,21 @@ def task_progress(what: str, n_tasks: int, *, is_shown: bool) -> Iterator[Callab
     ...         advance()
     """
     if not is_shown:
-        yield lambda: None
+        yield lambda work=1.0: None
         return
+    total = n_tasks if total is None else total
     bar = _bar() if _is_terminal() else None
     if bar is None:
-        yield _Lines(what, n_tasks).advance
+        yield _Lines(what, n_tasks, total).advance
         return
     with bar:
-        task = bar.add_task(what, total=n_tasks)
-        yield lambda: bar.advance(task)
+        task = bar.add_task(what, total=total, done=0, n_tasks=n_tasks)
+
+        def advance(work: float = 1.0) -> None:
+            done = bar.tasks[0].fields["done"] + 1
+            bar.update(task, advance=work, done=done)
+
+        yield advance
 
 
 def _bar() -> Any:
@@ -67,7 +77,7 @@ def _bar() -> Any:
     return progress.Progress(
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
-        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[done]}/{task.fields[n_tasks]}"),
         progress.TimeElapsedColumn(),
         progress.TextColumn("left:"),
         progress.TimeRemainingColumn(),
@@ -80,19 +90,20 @@ def _bar() -> Any:
 class _Lines:
     """Adds a line from time to time."""
 
-    def __init__(self, what: str, n_tasks: int) -> None:
+    def __init__(self, what: str, n_tasks: int, total: float) -> None:
         self._what = what
-        self._n_tasks = n_tasks
-        self._n_done = 0
+        self._n_tasks, self._total = n_tasks, total
+        self._n_done, self._work = 0, 0.0
         self._start = self._shown_at = time.monotonic()
         self._lock = threading.Lock()
 
-    def advance(self) -> None:
+    def advance(self, work: float = 1.0) -> None:
         with self._lock:
-            self._advance()
+            self._advance(work)
 
-    def _advance(self) -> None:
+    def _advance(self, work: float) -> None:
         self._n_done += 1
+        self._work += work
         now = time.monotonic()
         if now - self._shown_at < _INTERVAL and self._n_done < self._n_tasks:
             return
@@ -100,7 +111,7 @@ class _Lines:
         seconds = now - self._start
         line = f"{self._what}: {self._n_done}/{self._n_tasks} after {seconds:.0f} s"
         if self._n_done < self._n_tasks:
-            left = seconds / self._n_done * (self._n_tasks - self._n_done)
+            left = seconds / self._work * (self._total - self._work)
             line += f", about {left:.0f} s left"
         with suppress(*_FAILURES):
             sys.stderr.write(line + "\n")

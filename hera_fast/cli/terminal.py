@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TextIO
@@ -59,6 +60,11 @@ class Output:
         """Write lines for people."""
         if not self.as_json:
             _write(sys.stdout, _emphasised(text) if strong else text)
+
+    def prose(self, text: str) -> None:
+        """Write a paragraph, in lines that fit the terminal."""
+        width = _width() if _is_terminal(sys.stdout) else None
+        self.text(text if width is None else textwrap.fill(text, width))
 
     def table(
         self, header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = ""
