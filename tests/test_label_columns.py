@@ -13,6 +13,7 @@ from hera_fast.label_columns import (
     candidates_of_cells,
     check_feature_names,
     find_columns,
+    labels_of_rows,
     sorted_labels,
     truth_of_labels,
 )
@@ -23,18 +24,46 @@ where = "row {}".format
 @pytest.mark.parametrize(
     ("header", "names", "columns"),
     [
-        (["candidates", "x"], (None, None), [0]),
-        (["x", "candidates", "target"], (None, None), [1, 2]),
-        (["target", "x", "candidates"], (None, None), [2, 0]),
-        (["target", "x", "y"], ("x", None), [1, 0]),
-        (["target", "x", "y"], ("x", "y"), [1, 2]),
-        (["target", "x"], ("target", None), [0]),
-        (["candidates", "x", "y"], (None, "y"), [0, 2]),
-        (["candidates", "target", "y"], ("target", "candidates"), [1, 0]),
+        (["candidates", "x"], (None, None), (0, None)),
+        (["x", "candidates", "target"], (None, None), (1, 2)),
+        (["target", "x", "candidates"], (None, None), (2, 0)),
+        (["target", "x", "y"], ("x", None), (1, 0)),
+        (["target", "x", "y"], ("x", "y"), (1, 2)),
+        (["target", "x"], ("target", None), (0, None)),
+        (["candidates", "x", "y"], (None, "y"), (0, 2)),
+        (["candidates", "target", "y"], ("target", "candidates"), (1, 0)),
     ],
 )
 def test_find_columns(header, names, columns):
     assert find_columns(header, *names) == columns
+    assert find_columns(header, *names, needs_candidates=False) == columns
+
+
+@pytest.mark.parametrize(
+    ("header", "target", "columns"),
+    [
+        (["x", "y"], None, (None, None)),
+        (["x", "target"], None, (None, 1)),
+        (["y", "x"], "y", (None, 0)),
+    ],
+)
+def test_candidates_may_be_absent(header, target, columns):
+    assert find_columns(header, None, target, needs_candidates=False) == columns
+
+
+def test_candidates_that_are_named_must_be_there():
+    with pytest.raises(ValueError, match="no column 'labels'"):
+        find_columns(["x", "y"], "labels", None, needs_candidates=False)
+
+
+def test_labels_of_rows():
+    columns, labels = labels_of_rows(["10", "9", "10"], where)
+    assert (columns.tolist(), labels) == ([1, 0, 1], ["9", "10"])
+    columns, labels = labels_of_rows([7, -1, 7], where)
+    assert (columns.tolist(), labels) == ([1, 0, 1], [-1, 7])
+    for missing in ("", None):
+        with pytest.raises(ValueError, match="row 1: the true label is missing"):
+            labels_of_rows(["a", missing], where)
 
 
 @pytest.mark.parametrize(

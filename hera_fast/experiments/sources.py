@@ -57,16 +57,19 @@ class Source:
 
     def load(self) -> Bunch:
         """Return the data set, as :func:`hera_fast.load_partial_labels` does."""
-        return _load(self, os.environ.get("HERA_FAST_DATA"))
+        file = Path(self.name)
+        state = file.stat() if self.is_file() and file.exists() else None
+        version = None if state is None else (state.st_mtime_ns, state.st_size)
+        return _load(self, os.environ.get("HERA_FAST_DATA"), version)
 
     def is_file(self) -> bool:
         """Tell whether the name is that of a file and not of a data set."""
         return self.name != DIGITS and (Path(self.name).suffix != "" or Path(self.name).exists())
 
 
-# A process that computes many cells of one data set reads it once.
-@lru_cache(maxsize=2)
-def _load(source: Source, folder: str | None) -> Bunch:
+# A process that computes many cells of a data set reads it once, unless the file changes.
+@lru_cache(maxsize=16)
+def _load(source: Source, folder: str | None, version: tuple[int, int] | None) -> Bunch:
     if source.name == DIGITS:
         bunch = load_digits_partial()
     elif source.is_file():
