@@ -18,7 +18,8 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.installed-plot ## Learn digits from candidate labels with HERA; table and plot
-	$(python) -m hera_fast.demo
+	@mkdir -p out/demo
+	$(python) -m hera_fast demo --out out/demo/hera.png
 
 test: unit coverage ## All tests, then the line coverage of the kernels
 

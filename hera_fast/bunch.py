@@ -29,6 +29,7 @@ def make_bunch(
     feature_names: Any = None,
     DESCR: str = "",
     source: str = "",
+    needs_candidates: bool = True,
 ) -> Bunch:
     """Put the parts of a partial-label data set together and check that they fit.
 
@@ -49,6 +50,9 @@ def make_bunch(
         What is to be said about the data set.
     source : str, default=""
         Where the parts come from; stands at the beginning of error messages.
+    needs_candidates : bool, default=True
+        Whether the candidates must not be None. New rows have none; then ``candidates`` is None,
+        the target holds places in `target_names`, and these may be None without a target.
 
     Returns
     -------
@@ -85,16 +89,20 @@ def make_bunch(
     try:
         names = None if target_names is None else _label_names(target_names)
         features, columns = _data(data, feature_names)
-        matrix, names = _candidates(candidates, features.shape[0], names)
-        truth = None if target is None else _truth(target, matrix, names)
+        n, d = features.shape
+        matrix = None
+        if candidates is not None or needs_candidates:
+            matrix, names = _candidates(candidates, n, names)
+        truth = None if target is None else _truth(target, n, matrix, names)
     except (TypeError, ValueError) as error:
         if not source:
             raise
         raise type(error)(f"{source}: {error}") from error
-    (n, q), d = matrix.shape, features.shape[1]
+    known = [] if names is None else [_count(len(names), "label")]
+    known.append("no candidates" if matrix is None else f"{matrix.nnz / n:.2f} candidates per row")
     summary = (
-        f"{_TITLE}{_count(n, 'row')}, {_count(d, 'feature')}, {_count(q, 'label')}, "
-        f"{matrix.nnz / n:.2f} candidates per row, truth {'unknown' if truth is None else 'known'}."
+        f"{_TITLE}{_count(n, 'row')}, {_count(d, 'feature')}, {', '.join(known)}, "
+        f"truth {'unknown' if truth is None else 'known'}."
     )
     # The summary of a data set that was put together before is replaced.
     text = re.sub(rf"\A{_TITLE}.*", "", DESCR).strip()
@@ -219,9 +227,11 @@ def _candidates(candidates: Any, n_rows: int, names: _Array | None) -> tuple[Any
     return matrix, names
 
 
-def _truth(target: Any, candidates: Any, names: _Array) -> _Array:
+def _truth(target: Any, n: int, candidates: Any, names: _Array | None) -> _Array:
     truth = np.asarray(target)
-    n, q = candidates.shape
+    if names is None:
+        raise ValueError("target needs target_names where there are no candidates")
+    q = len(names)
     if truth.ndim != 1:
         raise ValueError(f"target must be 1-d, got the shape {truth.shape}")
     if truth.dtype.kind not in "iu":
@@ -235,6 +245,8 @@ def _truth(target: Any, candidates: Any, names: _Array) -> _Array:
         row = int(np.argmax(outside))
         raise ValueError(f"target of row {row} is {truth[row]}, but the labels are 0 to {q - 1}")
     truth = truth.astype(np.int64)
+    if candidates is None:
+        return truth
     missing = ~np.asarray(candidates[np.arange(n), truth], np.bool_)
     if missing.any():
         row = int(np.argmax(missing))

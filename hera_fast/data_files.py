@@ -34,7 +34,7 @@ _READ_TABLE: dict[str, Callable[..., dict[str, Any]]] = {
     ".parquet": read_parquet,
     ".tsv": partial(read_text, delimiter="\t"),
 }
-_READ: dict[str, Callable[[BinaryIO], dict[str, Any]]] = {
+_READ: dict[str, Callable[..., dict[str, Any]]] = {
     ".libsvm": read_svmlight,
     ".mat": read_matlab,
     ".npz": read_npz,
@@ -58,6 +58,7 @@ def load_partial_labels(
     candidate_column: str | None = None,
     target_column: str | None = None,
     separator: str = "|",
+    needs_candidates: bool = True,
 ) -> Bunch:
     r"""Read a partial-label data set from a file.
 
@@ -94,6 +95,9 @@ def load_partial_labels(
         In a table, the column with the true label. By default ``"target"``, if there is one.
     separator : str, default="|"
         In a table, what stands between the candidates of a row.
+    needs_candidates : bool, default=True
+        False is for new rows, which may come without candidates: then ``candidates`` is None,
+        and so is ``target_names`` unless the truth is known. MATLAB files always need them.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def load_partial_labels(
     name, suffix = _name_and_suffix(path, _READ | _READ_TABLE)
     _check_separator(separator)
     if suffix in _READ_TABLE:
-        read: Callable[[BinaryIO], dict[str, Any]] = partial(
+        read: Callable[..., dict[str, Any]] = partial(
             _READ_TABLE[suffix],
             candidate_column=candidate_column,
             target_column=target_column,
@@ -149,9 +153,11 @@ def load_partial_labels(
         )
     else:
         read = _READ[suffix]
+    if not needs_candidates and suffix != ".mat":
+        read = partial(read, needs_candidates=False)
     parts = _read(name, suffix, read)
     try:
-        return make_bunch(**parts, source=name)
+        return make_bunch(**parts, source=name, needs_candidates=needs_candidates)
     except TypeError as error:
         # Of a file, wrong types are wrong contents.
         raise ValueError(str(error)) from error

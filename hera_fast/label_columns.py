@@ -15,6 +15,7 @@ __all__ = [
     "candidates_of_cells",
     "check_feature_names",
     "find_columns",
+    "labels_of_rows",
     "sorted_labels",
     "truth_of_labels",
 ]
@@ -26,6 +27,7 @@ CANDIDATES, TARGET = "candidates", "target"
 
 _SHOWN = 5
 _SHOWN_COLUMNS = 20
+_NO_TRUTH = "the true label is missing. Give it in every row, or leave out the whole column"
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -35,7 +37,8 @@ def find_columns(
     target_column: str | None,
     *,
     hint: str = "",
-) -> list[int]:
+    needs_candidates: bool = True,
+) -> tuple[int | None, int | None]:
     """Where the candidates and, if there is one, the true label are among the columns.
 
     Parameters
@@ -46,11 +49,13 @@ def find_columns(
         Their names, or None for ``"candidates"`` and, if there is one, ``"target"``.
     hint : str, default=""
         What is to be said when a column is missing.
+    needs_candidates : bool, default=True
+        Whether there must be candidates, if `candidate_column` is None.
 
     Returns
     -------
-    columns : list of int
-        One or two numbers.
+    candidates, target : int or None
+        Their places; None for what is not there.
 
     Raises
     ------
@@ -61,7 +66,7 @@ def find_columns(
     --------
     >>> from hera_fast.label_columns import find_columns
     >>> find_columns(["target", "x", "candidates"], None, None)
-    [2, 0]
+    (2, 0)
     """
     position: dict[str, int] = {}
     for column, name in enumerate(header):
@@ -73,11 +78,11 @@ def find_columns(
         if name in position:
             raise ValueError(f"the header has the column {name!r} more than once")
         position[name] = column
-    wanted = [CANDIDATES if candidate_column is None else candidate_column]
-    if target_column is not None:
-        wanted.append(target_column)
-    elif TARGET in position and TARGET not in wanted:
-        wanted.append(TARGET)
+    if candidate_column is None and (needs_candidates or CANDIDATES in position):
+        candidate_column = CANDIDATES
+    if target_column is None and TARGET in position and candidate_column != TARGET:
+        target_column = TARGET
+    wanted = [name for name in (candidate_column, target_column) if name is not None]
     for name in wanted:
         if name not in position:
             shown = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) + (
@@ -88,7 +93,10 @@ def find_columns(
         raise ValueError(f"the column {wanted[0]!r} cannot be both the candidates and the truth")
     if len(header) == len(wanted):
         raise ValueError("there is no column with a feature")
-    return [position[name] for name in wanted]
+    return (
+        None if candidate_column is None else position[candidate_column],
+        None if target_column is None else position[target_column],
+    )
 
 
 def check_feature_names(names: list[str]) -> None:
@@ -197,6 +205,44 @@ def candidates_of_cells(
     return distinct[[place[cell] for cell in cells]], labels
 
 
+def labels_of_rows(truth: Sequence[Any], where: Callable[[int], str]) -> tuple[_Array, list[Any]]:
+    """The column of each row's true label where there are no candidates, and the labels.
+
+    Parameters
+    ----------
+    truth : sequence of str or int
+        The true label of each row.
+    where : callable
+        Says where a row is, for error messages.
+
+    Returns
+    -------
+    columns : ndarray of int64, shape (n,)
+        Where the true labels are among the labels.
+    labels : list of str or int
+        Those that occur, in order.
+
+    Raises
+    ------
+    ValueError
+        If the true label of a row is missing.
+
+    Examples
+    --------
+    >>> from hera_fast.label_columns import labels_of_rows
+    >>> columns, labels = labels_of_rows(["owl", "cat", "owl"], "row {}".format)
+    >>> columns.tolist(), labels
+    ([1, 0, 1], ['cat', 'owl'])
+    """
+    missing = next((row for row, label in enumerate(truth) if label in ("", None)), None)
+    if missing is not None:
+        raise ValueError(f"{where(missing)}: {_NO_TRUTH}")
+    is_text = isinstance(truth[0], str)
+    labels = sorted_labels(truth) if is_text else sorted(set(truth))
+    place = {label: column for column, label in enumerate(labels)}
+    return np.fromiter((place[label] for label in truth), np.int64, len(truth)), labels
+
+
 def truth_of_labels(
     truth: Sequence[Any], labels: Sequence[Any], candidates: Any, where: Callable[[int], str]
 ) -> _Array:
@@ -241,10 +287,7 @@ def truth_of_labels(
     if wrong.any():
         row = int(np.argmax(wrong))
         if truth[row] in ("", None):
-            raise ValueError(
-                f"{where(row)}: the true label is missing. Give it in every row, or leave out the "
-                "whole column"
-            )
+            raise ValueError(f"{where(row)}: {_NO_TRUTH}")
         own = candidates.indices[candidates.indptr[row] : candidates.indptr[row + 1]]
         shown = ", ".join(repr(labels[column]) for column in own[:_SHOWN])
         shown += ", ..." if len(own) > _SHOWN else ""

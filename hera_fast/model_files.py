@@ -13,12 +13,25 @@ from hera_fast.kernel_maps import KERNELS
 from hera_fast.persistence import read_model, write_model
 from hera_fast.run import FIGURES
 
-__all__ = ["MEANING", "read_classifier", "write_classifier"]
+__all__ = [
+    "MEANING",
+    "PIPELINE",
+    "as_text",
+    "check_shape",
+    "classifier_of_parts",
+    "parts_of_classifier",
+    "read_classifier",
+    "write_classifier",
+]
 
 _Array = np.ndarray[Any, Any]
 
 #: Parameters that say what the coefficients mean. Later changes must not affect predictions.
 MEANING = ("formulation", "calibration", "kernel", "fit_intercept")
+
+#: The kind of files that hold a classifier behind other steps.
+PIPELINE = "Pipeline"
+_ADVICE = {PIPELINE: "Read it with hera_fast.load_model"}
 
 _SAVED = (
     "coef_",
@@ -36,6 +49,12 @@ _SAVED_MAP = ("components_", "normalization_", "component_indices_")
 
 def write_classifier(path: str | PathLike[str], model: Any) -> None:
     """Write a fitted :class:`hera_fast.HERAClassifier` to a file; see its method ``save``."""
+    header, arrays = parts_of_classifier(model)
+    write_model(path, type(model).__name__, header, arrays)
+
+
+def parts_of_classifier(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays that make up a fitted classifier."""
     parameters = model.get_params()
     del parameters["callback"]
     if not isinstance(model.random_state, Integral):
@@ -52,7 +71,7 @@ def write_classifier(path: str | PathLike[str], model: Any) -> None:
         if labels is None:
             continue
         if labels.dtype == object:
-            labels = _as_text(name, labels)
+            labels = as_text(name, labels)
             header["objects"].append(name)
         arrays[name] = labels
     header["members"] = []
@@ -64,20 +83,30 @@ def write_classifier(path: str | PathLike[str], model: Any) -> None:
             about |= {"kernel": member.feature_map.kernel, "gamma": gamma}
             arrays |= {f"{name}{place}": getattr(member.feature_map, name) for name in _SAVED_MAP}
         header["members"].append(about)
-    write_model(path, type(model).__name__, header, arrays)
+    return header, arrays
 
 
 def read_classifier(path: str | PathLike[str], cls: Any, member: Any) -> Any:
     """Read what :func:`write_classifier` wrote, as a `cls` with a list of `member`."""
-    header, arrays = read_model(path, cls.__name__)
+    header, arrays = read_model(path, cls.__name__, advice=_ADVICE)
     try:
-        model = _restored(cls, member, header, arrays)
-        _check_shapes(model)
+        return classifier_of_parts(cls, member, header, arrays)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{fspath(path)} is no {cls.__name__} that this version can read: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def classifier_of_parts(
+    cls: Any, member: Any, header: dict[str, Any], arrays: dict[str, Any]
+) -> Any:
+    """Put together what :func:`parts_of_classifier` returned; takes all of the arrays.
+
+    Parts that do not fit raise any of AttributeError, LookupError, TypeError and ValueError.
+    """
+    model = _restored(cls, member, header, arrays)
+    _check_shapes(model)
     return model
 
 
@@ -139,23 +168,24 @@ def _check_shapes(model: Any) -> None:
         "feature_names_in_": (model.n_features_in_,),
     }
     for name, shape in shapes.items():
-        _check_shape(name, getattr(model, name, None), shape)
+        check_shape(name, getattr(model, name, None), shape)
     for place, member in enumerate(model._members):
         d = model.n_features_in_
         if member.feature_map is not None:
             d, components = len(member.feature_map.normalization_), member.feature_map.components_
-            _check_shape(f"components_{place}", components, (d, model.n_features_in_))
-            _check_shape(f"normalization_{place}", member.feature_map.normalization_, (d, d))
+            check_shape(f"components_{place}", components, (d, model.n_features_in_))
+            check_shape(f"normalization_{place}", member.feature_map.normalization_, (d, d))
         for name, shape in (("mean", (d,)), ("W", (d, q)), ("offset", (q,))):
-            _check_shape(f"{name}_{place}", getattr(member, name), shape)
+            check_shape(f"{name}_{place}", getattr(member, name), shape)
 
 
-def _check_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
+def check_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    """Raise an error unless an array, if there is one, has a certain shape."""
     if array is not None and array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
 
 
-def _as_text(name: str, labels: _Array) -> _Array:
+def as_text(name: str, labels: _Array) -> _Array:
     """Turn an object array of strings into one that needs no pickle."""
     if not all(isinstance(label, str) for label in labels):
         raise TypeError(

@@ -53,13 +53,16 @@ _NAMES = {
 }
 
 
-def read_npz(file: BinaryIO) -> dict[str, Any]:
+def read_npz(file: BinaryIO, *, needs_candidates: bool = True) -> dict[str, Any]:
     """Read the parts of a data set from an archive.
 
     Parameters
     ----------
     file : binary file
         The archive.
+    needs_candidates : bool, default=True
+        Whether there must be candidates, or true labels that make up for them. With False, true
+        labels are no candidates.
 
     Returns
     -------
@@ -95,7 +98,8 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
     if arrays["data"] is None:
         found = ", ".join(map(repr, sorted(members)))
         raise ValueError(f"there is no array 'data' or 'X' among its arrays: {found}")
-    if arrays["target"] is None and arrays["candidates"] is None:
+    has_candidates = arrays["candidates"] is not None
+    if needs_candidates and arrays["target"] is None and not has_candidates:
         raise ValueError(
             "there are neither candidates ('candidates' or 'Y') nor true labels ('target' or 'y')"
         )
@@ -104,7 +108,8 @@ def read_npz(file: BinaryIO) -> dict[str, Any]:
     arrays["DESCR"] = "\n".join(
         filter(None, [text, f"Arrays that were not read: {rest}." if rest else ""])
     )
-    return _with_columns(arrays)
+    parts = _with_columns(arrays)
+    return parts if needs_candidates or has_candidates else {**parts, "candidates": None}
 
 
 def _read_field(

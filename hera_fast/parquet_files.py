@@ -24,6 +24,7 @@ from hera_fast.label_columns import (
     candidates_of_cells,
     check_feature_names,
     find_columns,
+    labels_of_rows,
     sorted_labels,
     truth_of_labels,
 )
@@ -36,7 +37,12 @@ _KEY = b"hera-fast"
 
 
 def read_parquet(
-    file: BinaryIO, *, candidate_column: str | None, target_column: str | None, separator: str
+    file: BinaryIO,
+    *,
+    candidate_column: str | None,
+    target_column: str | None,
+    separator: str,
+    needs_candidates: bool = True,
 ) -> dict[str, Any]:
     """Read the parts of a data set from a Parquet file.
 
@@ -49,6 +55,8 @@ def read_parquet(
         latter of which may be absent.
     separator : str
         What stands between the labels where the candidates are strings.
+    needs_candidates : bool, default=True
+        Whether there must be a column with candidates.
 
     Returns
     -------
@@ -82,25 +90,35 @@ def read_parquet(
     # pandas writes the index as a column of its own.
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = [name for name in schema.names if name not in index]
-    candidate_name, *target_name = (
-        names[column] for column in find_columns(names, candidate_column, target_column)
+    candidate_name, target_name = (
+        None if column is None else names[column]
+        for column in find_columns(
+            names, candidate_column, target_column, needs_candidates=needs_candidates
+        )
     )
-    features = [name for name in names if name not in (candidate_name, *target_name)]
+    features = [name for name in names if name not in (candidate_name, target_name)]
     _check_features(schema, features)
     check_expansion(_unfolded(metadata), file.seek(0, os.SEEK_END), "the table")
     if not metadata.num_rows:
         raise ValueError("there is no row in the table")
     table = _read_table(file, metadata, names).select(names)
     saved = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
-    candidates, labels = _candidates(
-        table.column(candidate_name), separator, saved.get("target_names"), _where(candidate_name)
-    )
-    target = None
-    for name in target_name:
-        truth = _entries(table.column(name))
-        if _is_text(table.schema.field(candidate_name).type):
+    candidates = labels = target = None
+    if candidate_name is not None:
+        candidates, labels = _candidates(
+            table.column(candidate_name),
+            separator,
+            saved.get("target_names"),
+            _where(candidate_name),
+        )
+    if target_name is not None:
+        truth = _entries(table.column(target_name))
+        if _is_text(table.schema.field(candidate_name or target_name).type):
             truth = ["" if label is None else str(label).strip() for label in truth]
-        target = truth_of_labels(truth, labels, candidates, _where(name))
+        if labels is None:
+            target, labels = labels_of_rows(truth, _where(target_name))
+        else:
+            target = truth_of_labels(truth, labels, candidates, _where(target_name))
     return {
         "data": _numbers(table.select(features)),
         "candidates": candidates,

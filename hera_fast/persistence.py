@@ -35,7 +35,8 @@ import os
 import platform
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -47,7 +48,7 @@ from hera_fast._version import __version__
 from hera_fast.atomic import replacing
 from hera_fast.sparse_checks import check_indices
 
-__all__ = ["read_model", "write_model"]
+__all__ = ["model_kind", "read_model", "write_model"]
 
 _Array = np.ndarray[Any, Any]
 _Path = str | os.PathLike[str]
@@ -130,7 +131,9 @@ def write_model(
         _write_archive(file, document, members)
 
 
-def read_model(path: _Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_model(
+    path: _Path, kind: str, *, advice: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read what `write_model` wrote.
 
     Parameters
@@ -139,6 +142,8 @@ def read_model(path: _Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
         Name of the file.
     kind : str
         What the file is expected to hold.
+    advice : dict or None, default=None
+        What to do with a file that holds another kind, by that kind; for the error message.
 
     Returns
     -------
@@ -169,19 +174,61 @@ def read_model(path: _Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     ...         print(str(error).replace(folder + os.sep, ""))
     letter.txt is no intact hera-fast model: File is not a zip file
     """
-    with open(path, "rb") as file:
-        try:
-            return _read_archive(file, kind)
-        except MemoryError:
+    with open(path, "rb") as file, _faults_named(path):
+        return _read_archive(file, kind, advice or {})
+
+
+def model_kind(path: _Path) -> str:
+    """Return what a file holds, without reading its arrays.
+
+    Parameters
+    ----------
+    path : str or path
+        Name of the file.
+
+    Returns
+    -------
+    kind : str
+        What `write_model` was given.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is not a model, was written by a later version, or is damaged.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from hera_fast.persistence import model_kind, write_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scale.model")
+    ...     write_model(path, "scale", {}, {})
+    ...     model_kind(path)
+    'scale'
+    """
+    with open(path, "rb") as file, _faults_named(path), zipfile.ZipFile(file) as archive:
+        document = _read_document(archive, _members(archive, os.fstat(file.fileno()).st_size))
+        _check_document(document)
+        return str(document["kind"])
+
+
+@contextmanager
+def _faults_named(path: _Path) -> Iterator[None]:
+    """Turn whatever a damaged file makes fail into a ValueError with its name."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        # A wrong offset makes seeking fail; other trouble with the disk is not the file's.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        except Exception as error:
-            # A wrong offset makes seeking fail; other trouble with the disk is not the file's.
-            if isinstance(error, OSError) and error.errno != errno.EINVAL:
-                raise
-            # zipfile has many ways to fail on damaged archives, and they differ by version.
-            raise ValueError(
-                f"{os.fspath(path)} is no intact hera-fast model: {_reason(error)}"
-            ) from error
+        # zipfile has many ways to fail on damaged archives, and they differ by version.
+        raise ValueError(
+            f"{os.fspath(path)} is no intact hera-fast model: {_reason(error)}"
+        ) from error
 
 
 def _reason(error: Exception) -> str:
@@ -281,12 +328,20 @@ def _write_archive(file: BinaryIO, document: dict[str, Any], members: dict[str, 
         archive.writestr(zipfile.ZipInfo(_HEADER, _EPOCH), text.encode())
 
 
-def _read_archive(file: BinaryIO, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_archive(
+    file: BinaryIO, kind: str, advice: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     size = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
         members = _members(archive, size)
         document = _read_document(archive, members)
-        _check_document(document, kind)
+        _check_document(document)
+        if document["kind"] != kind:
+            what = advice.get(document["kind"])
+            raise ValueError(
+                f"it holds a {document['kind']!r}, but a {kind!r} was asked for"
+                + (f". {what}" if what else "")
+            )
         described = document["arrays"]
         expected = {_HEADER, *(name + _SUFFIX for name in described)}
         for name in sorted(expected ^ members.keys()):
@@ -337,7 +392,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{_HEADER} has a {name}, which is not JSON")
 
 
-def _check_document(document: dict[str, Any], kind: str) -> None:
+def _check_document(document: dict[str, Any]) -> None:
     version = document.get("format_version")
     if type(version) is not int or version < 1:
         raise ValueError(f"{_HEADER} has no valid format version, but {version!r}")
@@ -351,8 +406,8 @@ def _check_document(document: dict[str, Any], kind: str) -> None:
     for name in ("header", "arrays", "sparse"):
         if not isinstance(document.get(name), dict):
             raise ValueError(f"{_HEADER} has no {name!r}")
-    if document.get("kind") != kind:
-        raise ValueError(f"it holds a {document.get('kind')!r}, but a {kind!r} was asked for")
+    if not isinstance(document.get("kind"), str):
+        raise ValueError(f"{_HEADER} does not say what kind of model it is")
 
 
 def _read_array(

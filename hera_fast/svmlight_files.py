@@ -22,13 +22,15 @@ _LARGEST_INDEX = 2**31 - 1
 _LARGEST_LABEL = 2.0**53  # the parser reads them as floats
 
 
-def read_svmlight(file: BinaryIO) -> dict[str, Any]:
+def read_svmlight(file: BinaryIO, *, needs_candidates: bool = True) -> dict[str, Any]:
     r"""Read the parts of a data set from an svmlight file.
 
     Parameters
     ----------
     file : binary file
         The file.
+    needs_candidates : bool, default=True
+        Whether there must be candidates. With False, no line may have any.
 
     Returns
     -------
@@ -54,15 +56,18 @@ def read_svmlight(file: BinaryIO) -> dict[str, Any]:
     try:
         data, labels = load_svmlight_file(file, multilabel=True, zero_based="auto")
         flat = np.fromiter(chain.from_iterable(labels), np.float64)
-        if not (all(labels) and _are_integers(flat) and not np.isinf(data.data).any()):
+        is_whole = all(labels) or not (needs_candidates or any(labels))
+        if not (is_whole and _are_integers(flat) and not np.isinf(data.data).any()):
             raise ValueError("some line makes no sense")
     except Exception as error:
         # Its parser does not say where, and raises whatever a conversion raises.
         file.seek(0)
-        _refuse_first_wrong_line(file)
+        _refuse_first_wrong_line(file, needs_candidates)
         raise ValueError(f"it is no svmlight file ({error})") from error
     if not data.nnz:
         raise ValueError("no line has a feature")
+    if not len(flat):
+        return {"data": data, "candidates": None}
     names, columns = np.unique(flat.astype(np.int64), return_inverse=True)
     indptr = np.cumsum([0, *map(len, labels)])
     candidates = sparse.csr_array(
@@ -75,9 +80,14 @@ def _are_integers(labels: _Array) -> bool:
     return bool(((np.abs(labels) <= _LARGEST_LABEL) & (labels == np.floor(labels))).all())
 
 
-def _refuse_first_wrong_line(file: BinaryIO) -> None:
+def _refuse_first_wrong_line(file: BinaryIO, needs_candidates: bool) -> None:
+    has_candidates = True if needs_candidates else None
     for number, line in enumerate(file, start=1):
-        fault = _fault(line.partition(b"#")[0].split())
+        words = line.partition(b"#")[0].split()
+        if words and has_candidates is None:
+            # The first line decides for all.
+            has_candidates = b":" not in words[0]
+        fault = _fault(words if has_candidates else [b"0", *words])
         if fault:
             raise ValueError(f"line {number}: {fault}")
 

@@ -26,6 +26,7 @@ from hera_fast.label_columns import (
     candidates_of_cells,
     check_feature_names,
     find_columns,
+    labels_of_rows,
     truth_of_labels,
 )
 
@@ -46,6 +47,7 @@ def read_text(
     candidate_column: str | None,
     target_column: str | None,
     separator: str,
+    needs_candidates: bool = True,
 ) -> dict[str, Any]:
     r"""Read the parts of a data set from text.
 
@@ -60,6 +62,8 @@ def read_text(
         latter of which may be absent.
     separator : str
         What stands between the labels of a cell.
+    needs_candidates : bool, default=True
+        Whether there must be a column with candidates.
 
     Returns
     -------
@@ -92,7 +96,13 @@ def read_text(
             if not header:
                 raise ValueError("line 1 is empty: it must name the columns")
             hint = f"; they must be separated by {delimiter!r}"
-            label_columns = find_columns(header, candidate_column, target_column, hint=hint)
+            label_columns = find_columns(
+                header,
+                candidate_column,
+                target_column,
+                hint=hint,
+                needs_candidates=needs_candidates,
+            )
             return _read_rows(reader, header, label_columns, separator)
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num}: {error}") from error
@@ -116,15 +126,15 @@ def _cells_of_any_length() -> Iterator[None]:
 
 
 def _read_rows(
-    reader: Any, header: list[str], label_columns: list[int], separator: str
+    reader: Any, header: list[str], label_columns: tuple[int | None, int | None], separator: str
 ) -> dict[str, Any]:
     features = [name for column, name in enumerate(header) if column not in label_columns]
     blocks: list[_Array] = []
     lines: list[int] = []
-    cells: dict[int, list[str]] = {column: [] for column in label_columns}
+    cells: dict[int, list[str]] = {column: [] for column in label_columns if column is not None}
     for rows, their_lines in _blocks(reader, len(header)):
         # From the right, so that the columns further left keep their numbers.
-        for column in sorted(label_columns, reverse=True):
+        for column in sorted(cells, reverse=True):
             cells[column] += [row.pop(column) for row in rows]
         blocks.append(_numbers(rows, their_lines, features))
         lines += their_lines
@@ -134,14 +144,18 @@ def _read_rows(
     def where(column: int) -> Any:
         return lambda row: f"line {lines[row]} (row {row}), column {header[column]!r}"
 
-    candidate_column, *rest = label_columns
-    candidates, labels = candidates_of_cells(
-        cells[candidate_column], separator, where(candidate_column)
-    )
-    target = None
-    if rest:
-        truth = [label.strip() for label in cells[rest[0]]]
-        target = truth_of_labels(truth, labels, candidates, where(rest[0]))
+    candidate_column, target_column = label_columns
+    candidates = labels = target = None
+    if candidate_column is not None:
+        candidates, labels = candidates_of_cells(
+            cells[candidate_column], separator, where(candidate_column)
+        )
+    if target_column is not None:
+        truth = [label.strip() for label in cells[target_column]]
+        if labels is None:
+            target, labels = labels_of_rows(truth, where(target_column))
+        else:
+            target = truth_of_labels(truth, labels, candidates, where(target_column))
     return {
         "data": np.concatenate(blocks),
         "candidates": candidates,

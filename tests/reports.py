@@ -101,7 +101,7 @@ def comparison(*, truth=True, folds=10, datasets=tuple(REAL_SETS)):
         for method in methods:
             printed = "hera" if method.startswith("hera") else method
             cell = ACCURACIES[printed][name]
-            mean = cell.mean + 0.1 * (method == "hera")
+            mean = cell.mean + 0.03 * (method == "hera")
             figures = fold_figures(rng, mean, truth=truth, folds=folds)
             results.append({"dataset": name, "group": name, "method": method, "figures": figures})
             published[name][method] = {**cell._asdict(), "error": errors.get((printed, name))}
@@ -202,7 +202,7 @@ def curves():
             ],
         }
         for r in (1, 2, 3)
-        for title in UCI_SETS.values()
+        for title in list(UCI_SETS.values())[:3]
     ]
     # Some that are not there yet.
     panels[0]["series"][0]["y"][3] = None

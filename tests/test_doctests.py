@@ -25,6 +25,11 @@ def test_examples(name):
 
 PUBLIC = [thing for name in hera_fast.__all__ if callable(thing := getattr(hera_fast, name))]
 PUBLIC += [getattr(hera_fast.baselines, name) for name in hera_fast.baselines.__all__]
+PUBLIC += [
+    thing
+    for name in hera_fast.plotting.__all__
+    if callable(thing := getattr(hera_fast.plotting, name))
+]
 PUBLIC += [hera_fast.svd.singular_value_threshold, hera_fast.threads.threads]
 
 

@@ -126,7 +126,7 @@ def test_table_real(runs, tmp_path):
     assert titles == [METHODS[name].title for name in ("hera", "hera-paper", "hera-paper-100")] + [
         METHODS[name].title for name in OTHERS
     ]
-    assert held_out.rows[1] == ["  printed", "0.712 ± 0.035"]
+    assert held_out.rows[1] == ["  printed", "0.712 ± 0.035  "]
     assert len(transductive.rows) == len(held_out.rows) / 2
     comparison = compare_results(record.body["results"], metric="inductive", reference="hera")
     means = dict(zip(comparison.summary["estimator"], comparison.summary["mean"], strict=True))

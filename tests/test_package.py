@@ -19,7 +19,6 @@ import pytest
 from packaging.version import Version
 
 import hera_fast
-from hera_fast import demo
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -163,47 +162,6 @@ def test_example_without_data_sets(example, folder, tmp_path, monkeypatch, capsy
     assert (".npz" in capsys.readouterr().out) == needs_data
 
 
-def demo_table(text):
-    """Map each method to the shares of held-out and training rows."""
-    lines = [line.rsplit(maxsplit=4) for line in text.splitlines() if line.endswith(("%", " -"))]
-    return {
-        name: [None if cell == "-" else float(cell.rstrip("%")) for cell in cells[-2:]]
-        for name, *cells in lines
-    }
-
-
-@draws
-def test_demo(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    demo.main()
-    assert demo.PLOT.read_bytes().startswith(b"\x89PNG")
-    captured = capsys.readouterr()
-    assert "objective" in captured.err  # progress
-    table = demo_table(captured.out)
-    assert len(table) == 5
-    naive, naive_training = table["[LogisticRegression, random candidates]"]
-    informed, _ = table["[LogisticRegression, true labels]"]
-    _, chance = table["[a random candidate]"]
-    assert chance < 40
-    for method in demo.HERA_SETTINGS:
-        held_out, training = table[method]
-        assert naive + 20 < held_out
-        assert informed - 5 < held_out
-        assert naive_training + 15 < training
-
-
-def test_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    demo.main()
-    captured = capsys.readouterr()
-    assert "needs matplotlib" in captured.err
-    assert len(demo_table(captured.out)) == 5
-    assert not demo.PLOT.exists()
-
-
 def test_wheel(tmp_path):
     try:
         setuptools = metadata.version("setuptools")
@@ -232,12 +190,18 @@ def test_wheel(tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("*.*", "baselines/*.py")
+        for pattern in (
+            *("*.*", "baselines/*.py", "cli/*.py", "experiments/*.py"),
+            *("plotting/*.py", "report/*.*"),
+        )
         for path in (ROOT / "hera_fast").glob(pattern)
     } | {f"hera_fast/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")}
     assert {"hera_fast/py.typed", "hera_fast/kernels/__init__.py"} <= sources
     assert {name for name in names if ".dist-info/" not in name} == sources
+    assert {"hera_fast/report/page.css", "hera_fast/report/page.js"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    (points,) = (name for name in names if name.endswith("entry_points.txt"))
+    assert "hera-fast = hera_fast.cli:main" in zipfile.ZipFile(wheel).read(points).decode()
 
 
 def tracked_files():

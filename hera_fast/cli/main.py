@@ -24,7 +24,7 @@ from hera_fast.cli import (
     tune,
 )
 from hera_fast.cli.options import UsageError
-from hera_fast.cli.terminal import Output
+from hera_fast.cli.terminal import Output, printable
 
 __all__ = ["main", "make_parser"]
 
@@ -79,18 +79,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.run(arguments, out)
             out.close()
         except UsageError as error:
-            arguments.parser.error(str(error))
-        except KeyboardInterrupt:
-            out.error("interrupted")
+            arguments.parser.error(printable(str(error)))
+        except KeyboardInterrupt as error:
+            out.error(str(error) or "interrupted")
             return _INTERRUPTED
         except BrokenPipeError:
             # Nobody reads on; without this, Python would complain once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return _FAILED
         except (ImportError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
-            out.error(str(error) or type(error).__name__)
+            out.error(_message(error))
             return _FAILED
     return _DONE
+
+
+def _message(error: Exception) -> str:
+    """What is said of an error, without its number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        hint = ": check its name" if isinstance(error, FileNotFoundError) else ""
+        return f"{error.filename}: {error.strerror}{hint}"
+    return str(error) or type(error).__name__
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -112,6 +120,8 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    # For the command that describes all of them to a shell.
+    parser.set_defaults(root=parser)
     parser.add_argument("--version", action="version", version=f"hera-fast {__version__}")
     commands: Any = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True

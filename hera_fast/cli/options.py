@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,18 @@ __all__ = [
     "add_jobs_option",
     "add_run_option",
     "add_settings_option",
+    "add_threads_option",
     "add_validation_options",
     "check_output",
     "positive_integer",
     "settings_of",
     "source_of",
+    "value_of",
 ]
+
+
+# Of the help, whatever the width of the terminal.
+_WIDTH = 79
 
 
 class UsageError(Exception):
@@ -70,13 +78,12 @@ def add_command(
     >>> parser.parse_args(["--json"]).json
     True
     """
-    width = max((len(arguments) for arguments, _ in examples), default=0)
-    lines = [f"  hera-fast {arguments:<{width}}  {what}".rstrip() for arguments, what in examples]
+    text = f"{summary[0].upper()}{summary[1:]}. {description}".strip()
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}. {description}".strip(),
-        epilog="\n".join(["examples:", *lines]) if lines else None,
+        description="\n\n".join(textwrap.fill(part, _WIDTH) for part in text.split("\n\n")),
+        epilog=_examples_text(examples) if examples else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -85,6 +92,14 @@ def add_command(
     )
     parser.set_defaults(run=run, parser=parser)
     return parser
+
+
+def _examples_text(examples: Sequence[tuple[str, str]]) -> str:
+    width = max(len(arguments) for arguments, _ in examples)
+    lines = [f"  hera-fast {arguments:<{width}}  {what}".rstrip() for arguments, what in examples]
+    if max(map(len, lines)) > _WIDTH:
+        lines = [f"  hera-fast {arguments}\n      {what}" for arguments, what in examples]
+    return "\n".join(["examples:", *lines])
 
 
 def add_data_options(parser: argparse.ArgumentParser, *, name: str = "data") -> None:
@@ -162,12 +177,24 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
             raise UsageError(f"--set wants NAME=VALUE, got {text!r}")
         if name in settings:
             raise UsageError(f"--set {name} is there twice")
-        constants = {"None": None, "True": True, "False": False}
-        try:
-            settings[name] = constants[value] if value in constants else json.loads(value)
-        except ValueError:
-            settings[name] = value
+        settings[name] = value_of(value)
     return settings
+
+
+def value_of(text: str) -> Any:
+    """Read a value as JSON or Python write it; anything else is text.
+
+    Examples
+    --------
+    >>> from hera_fast.cli.options import value_of
+    >>> value_of("0.1"), value_of("null"), value_of("True"), value_of("rbf")
+    (0.1, None, True, 'rbf')
+    """
+    constants = {"None": None, "True": True, "False": False}
+    try:
+        return constants[text] if text in constants else json.loads(text)
+    except ValueError:
+        return text
 
 
 def add_validation_options(parser: argparse.ArgumentParser, *, folds: int) -> None:
@@ -181,6 +208,16 @@ def add_validation_options(parser: argparse.ArgumentParser, *, folds: int) -> No
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="shuffles the folds (default: 0)"
+    )
+
+
+def add_threads_option(parser: argparse.ArgumentParser) -> None:
+    """Add the number of threads."""
+    parser.add_argument(
+        "--threads",
+        type=positive_integer,
+        metavar="N",
+        help="threads to compute with (default: one for each processor); the result is the same",
     )
 
 
@@ -221,8 +258,22 @@ def positive_integer(text: str) -> int:
     return number
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, *inputs: str) -> None:
     """Raise an error before any work if a file could not be written there.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file is to be.
+    *inputs : str
+        Files that the command reads, none of which is to be replaced.
+
+    Raises
+    ------
+    UsageError
+        If it is one of the inputs.
+    OSError
+        If there is no such folder, it cannot be written to, or the path is a folder.
 
     Examples
     --------
@@ -234,3 +285,8 @@ def check_output(path: Path) -> None:
         raise IsADirectoryError(f"{path} is a folder: name a file")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder of {path} does not exist: make it first")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise PermissionError(f"the folder of {path} cannot be written to: choose another one")
+    for name in inputs:
+        if path.exists() and Path(name).exists() and path.samefile(name):
+            raise UsageError(f"--out would replace {name}: choose another name")

@@ -21,6 +21,7 @@ from hera_fast.experiments.catalogue import EXPERIMENTS, available_sets, run_exp
 from hera_fast.experiments.plans import Scope
 from hera_fast.experiments.records import Record
 from hera_fast.experiments.texts import describe_seconds, text_tables, to_markdown
+from hera_fast.report import draw_record
 
 __all__ = ["add_parser", "run"]
 
@@ -136,8 +137,6 @@ def _show(record: Record, run_dir: Path, out: Output) -> None:
     out.text(f"\nTable: {path}")
     if record.kind == "curves":
         picture = run_dir / "figures" / f"{record.name}.png"
-        from hera_fast.report.figures import draw_record
-
         try:
             draw_record(record, picture)
             out.text(f"Figure: {picture}")

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from hera_fast.experiments.plain import plain
 
-__all__ = ["Output", "aligned", "bars", "printable"]
+__all__ = ["Output", "aligned", "bars", "is_terminal", "percent", "printable"]
 
 _GAP = "  "
 _ELLIPSIS = "…"
@@ -54,7 +54,7 @@ class Output:
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         self._data: dict[str, Any] = {}
-        self.shows_progress = not quiet and _is_terminal(sys.stderr)
+        self.shows_progress = not quiet and is_terminal(sys.stderr)
 
     def text(self, text: str = "", *, strong: bool = False) -> None:
         """Write lines for people."""
@@ -63,8 +63,15 @@ class Output:
 
     def prose(self, text: str) -> None:
         """Write a paragraph, in lines that fit the terminal."""
-        width = _width() if _is_terminal(sys.stdout) else None
+        width = _width() if is_terminal(sys.stdout) else None
         self.text(text if width is None else textwrap.fill(text, width))
+
+    def beside(self, start: str, text: str) -> None:
+        """Write a text beside its beginning, in lines that fit the terminal."""
+        if is_terminal(sys.stdout):
+            indent = " " * len(start)
+            text = textwrap.fill(text, max(_width() - len(start), 20)).replace("\n", "\n" + indent)
+        self.text(start + text)
 
     def table(
         self, header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = ""
@@ -74,7 +81,7 @@ class Output:
             return
         if title:
             self.text(title, strong=True)
-        self.text(aligned(header, rows, width=_width() if _is_terminal(sys.stdout) else None))
+        self.text(aligned(header, rows, width=_width() if is_terminal(sys.stdout) else None))
 
     def data(self, **values: Any) -> None:
         """Add what programs are told."""
@@ -87,11 +94,11 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Say what users should know in any case."""
-        _write(sys.stderr, f"hera-fast: warning: {printable(text, keep_lines=True)}")
+        _write(sys.stderr, _fitting(f"hera-fast: warning: {printable(text, keep_lines=True)}"))
 
     def error(self, text: str) -> None:
         """Say why there is no result."""
-        _write(sys.stderr, f"hera-fast: error: {printable(text, keep_lines=True)}")
+        _write(sys.stderr, _fitting(f"hera-fast: error: {printable(text, keep_lines=True)}"))
 
     def close(self) -> None:
         """Write the JSON object, if that is wanted."""
@@ -225,6 +232,18 @@ def printable(text: str, *, keep_lines: bool = False, most: int | None = None) -
     return clean
 
 
+def percent(share: float) -> str:
+    """Write a share for people.
+
+    Examples
+    --------
+    >>> from hera_fast.cli.terminal import percent
+    >>> percent(0.125), percent(0.00012)
+    ('12.5%', '0.012%')
+    """
+    return f"{100 * share:.1f}%" if share >= 0.001 or not share else f"{100 * share:.2g}%"
+
+
 def _write(stream: TextIO, text: str) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     # A terminal that knows few characters is no reason to fail.
@@ -232,14 +251,32 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
+    """Tell whether somebody is looking at what is written to a stream.
+
+    Examples
+    --------
+    >>> import io
+    >>> from hera_fast.cli.terminal import is_terminal
+    >>> is_terminal(io.StringIO())
+    False
+    """
     with suppress(AttributeError, OSError, ValueError):
         return stream.isatty()
     return False
 
 
+def _fitting(text: str) -> str:
+    """The text in lines that fit the terminal, if somebody reads the messages there."""
+    if not is_terminal(sys.stderr):
+        return text
+    # Names of files and options stay in one piece.
+    wrapper = textwrap.TextWrapper(_width(), break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
+
+
 def _emphasised(text: str) -> str:
-    return f"\x1b[1m{text}\x1b[0m" if _is_terminal(sys.stdout) else text
+    return f"\x1b[1m{text}\x1b[0m" if is_terminal(sys.stdout) else text
 
 
 def _width() -> int:
@@ -248,4 +285,4 @@ def _width() -> int:
 
 def _bar_character() -> str:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return "█" if _is_terminal(sys.stdout) and "utf" in encoding.lower() else "#"
+    return "█" if is_terminal(sys.stdout) and "utf" in encoding.lower() else "#"

@@ -35,7 +35,7 @@ class Method(NamedTuple):
 METHODS = {
     "hera": Method("HERA", HERAClassifier, True),
     "hera-paper": Method("HERA, paper", HERAClassifier.paper, True),
-    "hera-paper-100": Method("paper, 100 it.", partial(HERAClassifier.paper, max_iter=100), True),
+    "hera-paper-100": Method("paper at 100", partial(HERAClassifier.paper, max_iter=100), True),
     "pl-svm": Method("PL-SVM", baselines.PLSVMClassifier, False),
     "clpl": Method("CLPL", baselines.CLPLClassifier, False),
     "pl-knn": Method("PL-KNN", baselines.PLKNNClassifier, False),

@@ -173,7 +173,7 @@ def _find_real(
         "and variance 1 on the training folds. Nothing was tuned on true labels here.",
         "HERA is the default of this library. 'HERA, paper' is the algorithm as printed, with "
         "corrected gradients, run until its stopping rule ends it: its confidences collapse. "
-        "'paper, 100 it.' is the same, stopped after 100 iterations.",
+        "'paper at 100' is the same, stopped after 100 iterations.",
         "The paper's figures are those of its authors' runs: other folds, and parameters of which "
         "it says that they were set by cross-validation.",
     ]

@@ -13,7 +13,8 @@ from hera_fast.experiments.records import Record
 
 __all__ = ["TextTable", "describe_seconds", "text_tables", "to_markdown"]
 
-_MARKS = {"win": " •", "tie": "", "loss": " ◦"}
+# As wide as each other, so that the numbers stand below each other.
+_MARKS = {"win": " •", "tie": "  ", "loss": " ◦"}
 _METRICS = {
     "inductive": "Held-out accuracy",
     "transductive": "Share of training rows whose true candidate was found",
@@ -67,7 +68,7 @@ def text_tables(record: Record) -> list[TextTable]:
     >>> results = [{"dataset": "a", "method": "hera", "figures": {"inductive": [0.75, 0.85]}}]
     >>> body = {"reference": "hera", "methods": methods, "results": results, "published": None}
     >>> text_tables(Record("mine", "comparison", "Mine", body))[0].rows
-    [['HERA', '0.800 ± 0.071']]
+    [['HERA', '0.800 ± 0.071  ']]
     """
     if record.kind in ("comparison", "ablation"):
         return _comparison_tables(record)
@@ -134,8 +135,8 @@ def _printed(published: dict[str, Any], dataset: str, method: str) -> str:
     cell = published.get(dataset, {}).get(method)
     if cell is None:
         return _NONE
-    marks = cell["mark"] + ("!" if cell["error"] else "")
-    return f"{cell['mean']:.3f} ± {cell['sd']:.3f}" + (f" {marks}" if marks else "")
+    marks = (cell["mark"] or " ") + ("!" if cell["error"] else "")
+    return f"{cell['mean']:.3f} ± {cell['sd']:.3f} {marks}"
 
 
 def _count_table(record: Record) -> TextTable:
@@ -262,4 +263,6 @@ def to_markdown(record: Record) -> str:
 
 def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     table = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
+    return [
+        "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in row) + " |" for row in table
+    ]

@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 
 from hera_fast.candidates import csr_candidates
+from hera_fast.label_statistics import co_occurrence_shares, noise_factors
 from hera_fast.plotting.display import Display, as_numbers, fitted_model
 from hera_fast.plotting.texts import add_texts, name_ticks
 
 __all__ = ["CoOccurrenceDisplay", "NoiseFactorsDisplay"]
 
 _Array = np.ndarray[Any, Any]
-
-# Rows of E that are made float64 at a time.
-_BLOCK = 1 << 14
-# Singular values below this part of the largest one are rounding errors: those of the Gram matrix
-# are their squares.
-_LEAST_FACTOR = 1e-7
 
 
 class CoOccurrenceDisplay(Display):
@@ -100,13 +95,7 @@ class CoOccurrenceDisplay(Display):
         _check_positive("most", most)
         matrix, classes = csr_candidates(candidates)
         names = _names(classes if labels is None else labels, len(classes))
-        counts = np.bincount(matrix.indices, minlength=len(classes))
-        kept = np.argsort(-counts, kind="stable")[:most]
-        kept = kept[counts[kept] > 0]
-        # Not n times q numbers, but as many as there are candidates.
-        frequent = matrix[:, kept].astype(np.float64)
-        together = (frequent.T @ frequent).toarray()
-        shares = together / counts[kept, None]
+        kept, shares = co_occurrence_shares(matrix, most)
         return cls(shares, [names[i] for i in kept], title=title).plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: Any = "viridis") -> CoOccurrenceDisplay:
@@ -224,12 +213,11 @@ class NoiseFactorsDisplay(Display):
         _check_positive("n_factors", n_factors)
         _check_positive("most", most)
         model = fitted_model(model, "noise_")
-        values, loadings = _leading_factors(model.noise_, n_factors)
+        values, kept, loadings = noise_factors(model.noise_, n_factors, most)
         if not len(values):
             raise ValueError("the noise of this model is zero: there are no factors to draw")
-        kept = np.sort(np.argsort(-np.abs(loadings).max(axis=0), kind="stable")[:most])
-        names = _names(model.classes_, loadings.shape[1])
-        display = cls(values, loadings[:, kept], [names[i] for i in kept], title=title)
+        names = model.classes_.tolist()
+        display = cls(values, loadings, [names[i] for i in kept], title=title)
         return display.plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: Any = "RdBu_r") -> NoiseFactorsDisplay:
@@ -292,19 +280,3 @@ def _heat_map(
     name_ticks(ax, "y", rows)
     name_ticks(ax, "x", columns)
     return mesh
-
-
-def _leading_factors(noise: _Array, n_factors: int) -> tuple[_Array, _Array]:
-    """Return the largest singular values and their right singular vectors, as rows."""
-    # There may be many rows, so the eigenvectors of the small Gram matrix are found.
-    gram = np.zeros((noise.shape[1], noise.shape[1]))
-    for start in range(0, len(noise), _BLOCK):
-        block = noise[start : start + _BLOCK].astype(np.float64)
-        gram += block.T @ block
-    squares, vectors = np.linalg.eigh(gram)
-    values = np.sqrt(np.maximum(squares[::-1], 0))
-    counts = int((values > _LEAST_FACTOR * values[0]).sum())
-    kept = min(n_factors, counts)
-    loadings = vectors.T[::-1][:kept]
-    largest = np.abs(loadings).argmax(axis=1)[:, None]
-    return values[:kept], loadings * np.sign(np.take_along_axis(loadings, largest, axis=1))
