@@ -68,9 +68,12 @@ def confidence_step(
     check_number("fit - sparsity + penalty", fit - sparsity + penalty, positive=True)
     if not isinstance(ranking, (bool, np.bool_)):
         raise TypeError(f"ranking must be True or False, got {type(ranking).__name__}")
+    # Numba leaves out what None rules out: a step without ranking loss is compiled in a third of
+    # the time.
     launch(
         *(_confidence_step_rows, sizes["n"], 8 * sizes["q"]),
-        *(Z, candidate_bytes(Y), E, M, fit, sparsity, penalty, bool(ranking), P, row_objective),
+        *(Z, candidate_bytes(Y), E, M, fit, sparsity, penalty, True if ranking else None),
+        *(P, row_objective),
     )
 
 
@@ -85,7 +88,7 @@ def _confidence_step_rows(
     fit: float,
     sparsity: float,
     penalty: float,
-    ranking: bool,
+    ranking: bool | None,
     P: Any,
     row_objective: Any,
 ) -> None:
@@ -112,11 +115,14 @@ def _confidence_step_rows(
             row_objective[i] = np.nan
             continue
         if n_labels > 1:
-            n_labels = _possible_labels(gains, labels, n_labels, q, curvature, ranking)
+            n_labels = _possible_labels(gains, labels, n_labels, q, curvature, ranking is not None)
         if n_labels == 1:
             p[0] = 1.0
         loss = 0.0
-        if ranking and n_labels > 0:
+        if ranking is None:
+            if n_labels > 1:
+                _project(gains, n_labels, curvature, p)
+        elif n_labels > 0:
             if n_labels > H.shape[0]:
                 H = np.empty((n_labels, n_labels), np.float64)
                 factor = np.empty((n_labels, n_labels), np.float64)
@@ -124,8 +130,6 @@ def _confidence_step_rows(
             if n_labels > 1:
                 _simplex_qp(H, gains, n_labels, factor, work[3], work[4], free, is_free, p)
             loss = _loss(H, diagonal, n_labels, p)
-        elif n_labels > 1:
-            _project(gains, n_labels, curvature, p)
         for c in range(n_labels):
             P[i, labels[c]] = p[c]
         fit_loss = fit / 2 * _squared_distance(P[i], Z[i], q)

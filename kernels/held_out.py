@@ -144,7 +144,9 @@ def _mass_rows(
             inside[c] = values[labels[c]]
         top_inside = _largest(inside[:n_labels])
         if top_inside == -np.inf:
-            row_parts[i] = -745.0, 0.0, 0.0
+            # Assigning a tuple would compile a message about wrong shapes, for two seconds.
+            row_parts[i, 0] = -745.0
+            row_parts[i, 1] = row_parts[i, 2] = 0.0
             continue
         top = _largest(values)
         total, mean, variance = _moments(values, top, temperature)

@@ -68,9 +68,12 @@ def _manhattan_rows(start: int, stop: int, queries: Any, panels: Any, out: Any) 
         # Two queries at a time share what is loaded of the points.
         for i in range(start, stop, 2):
             is_pair = i + 1 < stop
-            x[:d] = queries[i]
+            # Assigning slices would compile a message about wrong shapes, for two seconds.
+            for f in range(d):
+                x[f] = queries[i, f]
             if is_pair:
-                y[:d] = queries[i + 1]
+                for f in range(d):
+                    y[f] = queries[i + 1, f]
             y_sums = out[i + 1, first:last] if is_pair else spare[: last - first]
             _sum_differences(panels[p], x, y, out[i, first:last], y_sums)
 

@@ -41,6 +41,7 @@ ABOUT = {
         "seed": 0,
         "fast": False,
         "datasets": ["lost", "msrcv2"],
+        "parameters": {"nu": 0.1, "kernel": None},
         "jobs": None,
     },
     "versions": {"hera-fast": "0.1.0", "python": "3.11.7", "numpy": "2.4.6", "numba": "0.68.1"},

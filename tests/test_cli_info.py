@@ -204,3 +204,11 @@ def test_a_wide_histogram(capsys, tmp_path):
     written = said(capsys, "info", tmp_path / "wide.npz")
     assert "\n  1 to 9 " in written.out
     assert "100" in written.out
+
+
+def test_sparse_rows_with_gaps(capsys, tmp_path):
+    data = sparse.csr_array(changed(3, 1, np.nan))
+    save_partial_labels(tmp_path / "thin.npz", make_bunch(data, Y))
+    written = said(capsys, "info", tmp_path / "thin.npz")
+    assert "features        3, sparse, 100.0% not zero, 1 missing value\n" in written.out
+    assert "true labels     unknown\n" in written.out

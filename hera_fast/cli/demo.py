@@ -321,7 +321,7 @@ def _draw_digits(axes: Any, model: HERAClassifier, data: Data) -> None:
     title = (
         f"{n_tiles} digits from hard to easy; the label picked\nis blue if right, orange if wrong"
     )
-    axes.set_title(title, fontsize=11)
+    axes.set_title(title, fontsize=10)
 
 
 def _draw_confidence(axes: Any, model: HERAClassifier, data: Data) -> None:

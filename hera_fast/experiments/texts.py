@@ -80,9 +80,14 @@ def text_tables(record: Record) -> list[TextTable]:
 
 
 def _comparison_tables(record: Record) -> list[TextTable]:
-    known = {name for result in record.body["results"] for name in result["figures"]}
+    known = {
+        name
+        for result in record.body["results"]
+        for name, figures in result["figures"].items()
+        if any(figure is not None and np.isfinite(figure) for figure in figures)
+    }
     metrics = ("inductive", "transductive") if "inductive" in known else ("lift",)
-    return [_comparison_table(record, metric) for metric in metrics]
+    return [_comparison_table(record, metric) for metric in metrics if metric in known]
 
 
 def _comparison_table(record: Record, metric: str) -> TextTable:

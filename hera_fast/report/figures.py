@@ -115,8 +115,8 @@ def draw_record(record: Record, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in _FORMATS:
         raise ValueError(f"{path} must end with .png, .svg or .pdf")
-    panels = [panel for panel in panels_of(record) if panel.display is not None]
-    if not panels:
+    panels = panels_of(record)
+    if all(panel.display is None for panel in panels):
         raise ValueError(f"the record {record.name!r} has nothing to draw")
     settings = {"font.size": 9, "savefig.dpi": 150, "svg.hashsalt": record.name}
     with plain_style(settings), replacing(path, "picture") as file:
@@ -144,8 +144,12 @@ def _assemble(panels: Sequence[Panel], legend: Sequence[tuple[str, MethodStyle]]
             part.suptitle(title, fontweight="bold", parse_math=False)
         axes = part.subplots(height, columns, squeeze=False).ravel()
         for panel, ax in zip(group, axes, strict=False):
-            panel.draw(ax)
-            ax.set_title(panel.title, parse_math=False)
+            # At the left, because the right may have a legend.
+            ax.set_title(panel.title, loc="left", parse_math=False)
+            if panel.display is None:
+                ax.set_axis_off()
+            else:
+                panel.draw(ax)
         for ax in axes[len(group) :]:
             ax.set_axis_off()
     if legend:
@@ -155,7 +159,7 @@ def _assemble(panels: Sequence[Panel], legend: Sequence[tuple[str, MethodStyle]]
             handles,
             [str(number) for number in range(len(legend))],
             loc="outside lower center",
-            ncols=min(len(legend), 2 * columns),
+            ncols=min(len(legend), 3 * columns),
             frameon=False,
         )
         # Only now, because matplotlib would take dollars for formulas.

@@ -60,7 +60,7 @@ def _settings(records: Sequence[Record]) -> list[Html]:
         cards.append(
             tag(
                 "div",
-                tag("h4", "; ".join(record.title for record in owners)),
+                tag("h4", _owners(owners, groups) or "All results"),
                 tag("p", tag("code", content.get("command")), class_="command"),
                 tag("p", "Made ", span, ".") if span else None,
                 _pairs(content.get("settings") or {}),
@@ -77,12 +77,17 @@ def _common(records: Sequence[Record], part: str) -> list[Html]:
         tag(
             "div",
             tag("h4", part.capitalize()),
-            tag("p", "Of ", "; ".join(r.title for r in owners), ".") if len(groups) > 1 else None,
+            tag("p", "Of ", _owners(owners, groups), ".") if len(groups) > 1 else None,
             _pairs(content),
             class_="card",
         )
         for content, owners in groups
     ]
+
+
+def _owners(owners: Sequence[Record], groups: Sequence[Any]) -> str:
+    """Return whose a part is, unless it belongs to all."""
+    return "; ".join(record.title for record in owners) if len(groups) > 1 else ""
 
 
 def _grouped(
