@@ -72,6 +72,20 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
     if wanted is not None and len(names) > 1:
         raise UsageError(f"--datasets needs one experiment, not {_ALL}")
     scopes = {name: _scope(name, wanted, arguments, out) for name in names}
+    try:
+        results = _run_all(scopes, arguments, out)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; what was finished is kept in {arguments.run_dir}, and the same command "
+            "goes on from there"
+        ) from None
+    out.text(f"Look at it in a browser: hera-fast report {shlex.quote(str(arguments.run_dir))}")
+    out.data(run_dir=str(arguments.run_dir), results=results)
+
+
+def _run_all(
+    scopes: dict[str, Scope], arguments: argparse.Namespace, out: Output
+) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, scope in scopes.items():
         start = time.perf_counter()
@@ -86,8 +100,7 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
             results[record.name] = record.body
             _show(record, arguments.run_dir, out)
         out.note(f"{name} took {describe_seconds(time.perf_counter() - start)}")
-    out.text(f"Look at it in a browser: hera-fast report {shlex.quote(str(arguments.run_dir))}")
-    out.data(run_dir=str(arguments.run_dir), results=results)
+    return results
 
 
 def _scope(
@@ -137,6 +150,7 @@ def _show(record: Record, run_dir: Path, out: Output) -> None:
     out.text(f"\nTable: {path}")
     if record.kind == "curves":
         picture = run_dir / "figures" / f"{record.name}.png"
+        picture.parent.mkdir(exist_ok=True)
         try:
             draw_record(record, picture)
             out.text(f"Figure: {picture}")

@@ -12,6 +12,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -216,9 +217,15 @@ def run_cells(
     )
     total = sum(cell.cost() for cell in missing)
     progress = task_progress(what, len(missing), is_shown=is_shown and bool(missing), total=total)
-    with closing(done), progress as advance:
-        for cell in done:
-            advance(cell.cost())
+    try:
+        with closing(done), progress as advance:
+            for cell in done:
+                advance(cell.cost())
+    except BrokenExecutor as error:
+        raise RuntimeError(
+            "a process that computed a cell died, perhaps for want of memory. What was finished is "
+            f"kept in {run_dir}: run the same command again, with fewer --jobs, to go on"
+        ) from error
     results = {cell: _read(path) for cell, path in paths.items()}
     for cell, result in results.items():
         if result is None:
