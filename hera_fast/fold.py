@@ -24,7 +24,7 @@ from hera_fast.candidates import check_labels
 from hera_fast.scores import LEAST_PROBABILITY, MEASURES
 from hera_fast.threads import threads
 
-__all__ = ["Fold", "Problem", "evaluate_fold", "make_folds"]
+__all__ = ["Fold", "Problem", "evaluate_fold", "final_step", "make_folds"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -227,7 +227,7 @@ def _compare_with_truth(
 def _pick_candidates(model: Any, X: Any, candidates: _Array) -> _Array | None:
     """Say which candidate of each training row the model holds for true; None if it cannot."""
     n_labels = candidates.shape[1]
-    final = _final_step(model)
+    final = final_step(model)
     if hasattr(final, "transduction_"):
         return _label_numbers(final.transduction_, n_labels)
     if not (hasattr(model, "predict_proba") or hasattr(model, "decision_function")):
@@ -263,12 +263,30 @@ def _label_numbers(labels: Any, n_labels: int) -> _Array:
 
 
 def _n_iter(model: Any) -> float:
-    n_iter = getattr(_final_step(model), "n_iter_", None)
+    n_iter = getattr(final_step(model), "n_iter_", None)
     return float("nan") if n_iter is None else float(np.max(n_iter))
 
 
-def _final_step(model: Any) -> Any:
-    """Find the classifier inside pipelines and searches."""
+def final_step(model: Any) -> Any:
+    """Find the classifier inside pipelines and searches.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier, a pipeline that ends with one, or a search with `best_estimator_`.
+
+    Returns
+    -------
+    classifier : estimator
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from hera_fast import HERAClassifier
+    >>> from hera_fast.fold import final_step
+    >>> final_step(make_pipeline(HERAClassifier()))
+    HERAClassifier()
+    """
     while True:
         if isinstance(model, Pipeline):
             model = model[-1]

@@ -20,9 +20,10 @@ from hera_fast.cli.options import (
     add_threads_option,
 )
 from hera_fast.cli.terminal import Output, percent
-from hera_fast.experiments.disambiguation import Picks, classifier_of, pick_candidates
+from hera_fast.experiments.disambiguation import Picks, pick_candidates
 from hera_fast.experiments.methods import METHODS, make_method
 from hera_fast.experiments.sources import make_preparation
+from hera_fast.fold import final_step
 from hera_fast.threads import threads
 
 __all__ = [
@@ -217,7 +218,7 @@ def name_model(model: Any, bunch: Bunch) -> None:
     >>> model.transduction_.tolist(), model.feature_names_in_.tolist()
     (['a', 'b'], ['size'])
     """
-    classifier = classifier_of(model)
+    classifier = final_step(model)
     # The labels of a matrix are its columns.
     classifier.transduction_ = bunch.target_names[classifier.transduction_]
     classifier.classes_ = bunch.target_names

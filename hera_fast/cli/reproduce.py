@@ -26,6 +26,8 @@ from hera_fast.report import draw_record
 __all__ = ["add_parser", "run"]
 
 _ALL = "all"
+# Longer tables are for the file and the report.
+_MOST_ROWS = 40
 
 
 def add_parser(commands: Any) -> None:
@@ -45,12 +47,15 @@ def add_parser(commands: Any) -> None:
             ("report run", "then look at run/report.html"),
         ],
     )
-    lines = [f"{name}: {experiment.summary}" for name, experiment in EXPERIMENTS.items()]
+    summaries = {name: experiment.summary for name, experiment in EXPERIMENTS.items()}
+    width = max(map(len, summaries))
+    lines = [f"  {name:<{width}}  {what}" for name, what in {**summaries, _ALL: "all"}.items()]
+    parser.epilog = "\n".join(["experiments:", *lines, "", parser.epilog or ""])
     parser.add_argument(
         "experiment",
         choices=[*EXPERIMENTS, _ALL],
         metavar="EXPERIMENT",
-        help="; ".join([*lines, f"{_ALL}: all of them"]),
+        help="one of those below",
     )
     parser.add_argument("--fast", action="store_true", help="a part of it, in minutes")
     parser.add_argument(
@@ -134,6 +139,8 @@ def _show(record: Record, run_dir: Path, out: Output) -> None:
         file.write(to_markdown(record).encode())
     out.text(f"\n{record.title}", strong=True)
     for table in text_tables(record):
+        if len(table.rows) > _MOST_ROWS:
+            continue
         out.text()
         out.table(table.header, table.rows, title=table.title)
         for note in table.notes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 
+from hera_fast.fold import final_step
 from hera_fast.label_statistics import co_occurrence_shares, noise_factors
 
-__all__ = ["Picks", "classifier_of", "describe_fit", "pick_candidates"]
+__all__ = ["Picks", "describe_fit", "pick_candidates"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -95,22 +95,6 @@ def pick_candidates(confidence: _Array, candidates: Any) -> Picks:
     )
 
 
-def classifier_of(model: Any) -> Any:
-    """Return the classifier of a model: the last step of a pipeline, or the best of a search.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from hera_fast import HERAClassifier
-    >>> from hera_fast.experiments.disambiguation import classifier_of
-    >>> classifier_of(make_pipeline(HERAClassifier()))
-    HERAClassifier()
-    """
-    if isinstance(model, Pipeline):
-        model = model[-1]
-    return getattr(model, "best_estimator_", model)
-
-
 def describe_fit(model: Any, bunch: Bunch, *, dataset: str = "") -> dict[str, Any]:
     """Say what a model made of its training rows, for a record of the kind "disambiguation".
 
@@ -138,7 +122,7 @@ def describe_fit(model: Any, bunch: Bunch, *, dataset: str = "") -> dict[str, An
     >>> body["accuracy"], body["doubtful"][0]["label"]
     (1.0, 'a')
     """
-    fitted = classifier_of(model)
+    fitted = final_step(model)
     names = bunch.target_names.tolist()
     picks = pick_candidates(fitted.confidence_, bunch.candidates)
     is_right = None if bunch.target is None else picks.best == bunch.target

@@ -322,7 +322,7 @@ CONVERGENCE = Experiment(
     *(_convergence_cells, _find_convergence),
 )
 DISAMBIGUATION = Experiment(
-    "which candidates are true: confidences, co-occurrence, doubtful rows",
+    "what a fit finds: confidences, doubtful rows",
     lambda fast: ("lost",) if fast else ("lost", "msrcv2", "birdsong", "fg-net"),
     *(_disambiguation_cells, _find_disambiguation),
 )

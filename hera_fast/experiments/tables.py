@@ -294,7 +294,7 @@ def _find_ablation(
 
 
 TABLE_REAL = Experiment(
-    "accuracies of nine methods on real data sets (the paper's Table 4)",
+    "accuracies on real data sets (the paper's Table 4)",
     *(_real_sets, _real_cells, _find_real),
 )
 TABLE_UCI = Experiment(

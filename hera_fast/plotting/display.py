@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from hera_fast.extras import require
+from hera_fast.fold import final_step
 
 __all__ = ["Display", "as_numbers", "fitted_model"]
 
@@ -128,13 +128,7 @@ def fitted_model(model: Any, attribute: str) -> Any:
     >>> model.noise_.shape
     (2, 2)
     """
-    while True:
-        if isinstance(model, Pipeline):
-            model = model.steps[-1][1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            break
+    model = final_step(model)
     kind = type(model).__name__
     if isinstance(model, type) or not hasattr(model, "fit"):
         raise TypeError(f"model must be a fitted classifier, got {model!r}")
