@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from hera_fast.comparison import Comparison, compare
 from hera_fast.experiments.cells import Cell, Result
@@ -20,6 +19,7 @@ __all__ = [
     "Finding",
     "Scope",
     "compare_results",
+    "fold_columns",
     "list_methods",
     "make_source",
 ]
@@ -107,6 +107,38 @@ def list_methods(names: Sequence[str]) -> list[dict[str, str]]:
     return [{"name": name, "title": METHODS[name].title} for name in names]
 
 
+def fold_columns(results: Iterable[Mapping[str, Any]], metric: str) -> dict[str, list[Any]]:
+    """Make the columns that :func:`hera_fast.compare` takes from the results of a record.
+
+    Parameters
+    ----------
+    results : iterable of mapping
+        Each with ``dataset``, ``method`` and ``figures``.
+    metric : str
+        Which of the figures. None stands for NaN.
+
+    Returns
+    -------
+    columns : dict of str to list
+        ``dataset``, ``estimator``, ``fold`` and the metric.
+
+    Examples
+    --------
+    >>> from hera_fast.experiments.plans import fold_columns
+    >>> result = {"dataset": "a", "method": "hera", "figures": {"inductive": [0.9, None]}}
+    >>> fold_columns([result], "inductive")["inductive"]
+    [0.9, nan]
+    """
+    columns: dict[str, list[Any]] = {"dataset": [], "estimator": [], "fold": [], metric: []}
+    for result in results:
+        figures = result["figures"].get(metric, [])
+        columns["dataset"] += [result["dataset"]] * len(figures)
+        columns["estimator"] += [result["method"]] * len(figures)
+        columns["fold"] += range(len(figures))
+        columns[metric] += [math.nan if figure is None else figure for figure in figures]
+    return columns
+
+
 def compare_results(
     results: Sequence[Mapping[str, Any]], *, metric: str, reference: str | None
 ) -> Comparison:
@@ -135,11 +167,4 @@ def compare_results(
     >>> compare_results(results, metric="inductive", reference="hera").summary["mean"].tolist()
     [0.85, 0.7]
     """
-    columns: dict[str, list[Any]] = {"dataset": [], "estimator": [], "fold": [], metric: []}
-    for result in results:
-        figures = result["figures"].get(metric, [])
-        columns["dataset"] += [result["dataset"]] * len(figures)
-        columns["estimator"] += [result["method"]] * len(figures)
-        columns["fold"] += range(len(figures))
-        columns[metric] += [np.nan if figure is None else figure for figure in figures]
-    return compare(columns, metric=metric, reference=reference)
+    return compare(fold_columns(results, metric), metric=metric, reference=reference)

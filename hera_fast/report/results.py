@@ -11,6 +11,7 @@ import numpy as np
 
 from hera_fast.comparison import Comparison, compare
 from hera_fast.experiments.methods import METHODS
+from hera_fast.experiments.plans import fold_columns
 from hera_fast.experiments.records import Record
 from hera_fast.report.formats import as_number, as_numbers
 
@@ -202,16 +203,16 @@ def scores_of(record: Record, metric: str, *, dataset: str | None = None) -> Sco
     0.375
     """
     titles = method_titles(record.body["methods"])
-    columns: dict[str, list[Any]] = {"dataset": [], "estimator": [], "fold": [], metric: []}
-    for result in record.body["results"]:
-        if dataset not in (None, result["dataset"]):
-            continue
-        figures = as_numbers(result["figures"].get(metric))
-        method = str(result["method"])
-        columns["dataset"] += [str(result["dataset"])] * len(figures)
-        columns["estimator"] += [titles.get(method, method)] * len(figures)
-        columns["fold"] += range(len(figures))
-        columns[metric] += figures.tolist()
+    results = [
+        {
+            "dataset": str(result["dataset"]),
+            "method": titles.get(str(result["method"]), str(result["method"])),
+            "figures": {metric: as_numbers(result["figures"].get(metric)).tolist()},
+        }
+        for result in record.body["results"]
+        if dataset in (None, result["dataset"])
+    ]
+    columns = fold_columns(results, metric)
     if not np.isfinite(columns[metric]).any():
         return None
     names = list(dict.fromkeys(columns["estimator"]))
