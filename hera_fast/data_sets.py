@@ -22,7 +22,7 @@ from hera_fast.bunch import make_bunch
 from hera_fast.data_files import load_partial_labels
 from hera_fast.partial_labels import make_partial_labels
 
-__all__ = ["fetch_partial_labels", "load_digits_partial"]
+__all__ = ["PUBLISHED", "fetch_partial_labels", "is_published", "load_digits_partial"]
 
 _FOLDER_VARIABLE = "HERA_FAST_DATA"
 _SUFFIXES = (".npz", ".mat")  # the preferred one first
@@ -162,6 +162,10 @@ _DATA_SETS = {
 }
 
 
+#: The names of published data sets.
+PUBLISHED = tuple(_DATA_SETS)
+
+
 def fetch_partial_labels(name: str, *, data_home: str | os.PathLike[str] | None = None) -> Bunch:
     """Read a published data set that is on this machine.
 
@@ -216,10 +220,9 @@ def fetch_partial_labels(name: str, *, data_home: str | os.PathLike[str] | None 
     """
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {type(name).__name__}")
-    names = {_normalised(known): known for known in _DATA_SETS}
-    if _normalised(name) not in names:
+    if not is_published(name):
         raise ValueError(f"there is no data set {name!r}, but {', '.join(_DATA_SETS)}")
-    name = names[_normalised(name)]
+    name = next(known for known in _DATA_SETS if _normalised(known) == _normalised(name))
     data_set = _DATA_SETS[name]
     folders = _folders() if data_home is None else [Path(data_home)]
     path = _find(name, data_set.source, folders)
@@ -235,6 +238,18 @@ def fetch_partial_labels(name: str, *, data_home: str | os.PathLike[str] | None 
     )
     bunch.DESCR = "\n\n".join([bunch.DESCR, *filter(None, parts)])
     return bunch
+
+
+def is_published(name: str) -> bool:
+    """Tell whether :func:`fetch_partial_labels` knows a data set of this name.
+
+    Examples
+    --------
+    >>> from hera_fast.data_sets import is_published
+    >>> is_published("Yahoo! News"), is_published("faces.csv")
+    (True, False)
+    """
+    return _normalised(name) in map(_normalised, _DATA_SETS)
 
 
 def _normalised(name: str) -> str:

@@ -14,6 +14,7 @@ from hera_fast.experiments import cells as module
 from hera_fast.experiments.cells import Cell, compute, run_cells
 from hera_fast.experiments.methods import METHODS, make_method
 from hera_fast.experiments.sources import Source, fingerprint, make_preparation
+from hera_fast.fold import make_folds
 
 DIGITS = Source("digits", subset=90)
 CELL = Cell(DIGITS, "pl-knn", folds=2)
@@ -43,11 +44,57 @@ def test_a_cell_is_a_cross_validation():
 def test_artificial_candidates():
     bunch = DIGITS.load()
     cell = replace(CELL, candidates=(("p", 0.7), ("r", 2)), seed=5)
-    Y = make_partial_labels(bunch.target, p=0.7, r=2, random_state=5)
+    Y = make_partial_labels(
+        bunch.target, p=0.7, r=2, random_state=np.random.SeedSequence([5, 1]).generate_state(1)[0]
+    )
     table = cross_validate_partial(
         METHODS["pl-knn"].make(), bunch.data, Y, bunch.target, cv=2, random_state=5
     )
     assert compute(cell)["figures"]["inductive"] == table["inductive"].tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_folds_do_not_follow_the_candidates(seed, monkeypatch):
+    drawn = []
+
+    def draw(y, **options):
+        drawn.append(make_partial_labels(y, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(module, "make_partial_labels", draw)
+    source = Source("digits", subset=400)
+    compute(Cell(source, "pl-knn", candidates=(("p", 0.5), ("r", 1)), folds=4, seed=seed))
+    is_ambiguous = np.asarray(drawn[0].sum(axis=1)).ravel() > 1
+    for fold in make_folds(4, is_ambiguous[:, None], None, seed):
+        # Ten standard deviations would be 0.5; with one permutation for both it is 0 or 1.
+        assert abs(is_ambiguous[fold.test].mean() - 0.5) < 0.25
+
+
+def test_sources_that_change_during_a_run(tmp_path, monkeypatch):
+    with pytest.raises(RuntimeError, match="have changed during the run"):
+        module._compute_and_write(CELL, tmp_path / "cell", {"hera-fast": "other"}, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cell_of_other_code_is_not_taken(tmp_path, monkeypatch):
+    calls = counted(monkeypatch)
+    run_cells([CELL], tmp_path, n_jobs=1)
+    (path,) = (tmp_path / "cells").iterdir()
+    content = json.loads(path.read_text("utf-8"))
+    content["code"]["hera-fast"] = "other"
+    path.write_text(json.dumps(content), "utf-8")
+    run_cells([CELL], tmp_path, n_jobs=1)
+    del content["figures"]
+    path.write_text(json.dumps({**content, "code": module.code_version()}), "utf-8")
+    run_cells([CELL], tmp_path, n_jobs=1)
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("name", ["lost", "glass"])
+def test_a_folder_does_not_hide_a_data_set(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).mkdir()
+    assert not Source(name).is_file()
 
 
 def test_cells_are_not_computed_again(tmp_path, monkeypatch):

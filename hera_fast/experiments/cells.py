@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
@@ -152,7 +155,7 @@ def compute(cell: Cell) -> Result:
     X, Y, y = bunch.data, bunch.candidates, bunch.target
     estimator = make_method(cell.method, dict(cell.settings), cell.seed)
     if cell.candidates is not None:
-        Y = make_partial_labels(y, random_state=cell.seed, **dict(cell.candidates))
+        Y = make_partial_labels(y, random_state=_candidate_seed(cell.seed), **dict(cell.candidates))
     if cell.task == "validate":
         table = cross_validate_partial(
             {cell.method: estimator},
@@ -170,6 +173,11 @@ def compute(cell: Cell) -> Result:
         model = make_pipeline(make_preparation(X), estimator).fit(X, Y)
         result = {"body": describe_fit(model[-1], bunch)}
     return {**result, "seconds": time.perf_counter() - start}
+
+
+def _candidate_seed(seed: int) -> int:
+    """Return another seed: with the same one, folds would be drawn from the same permutation."""
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
 def run_cells(
@@ -212,13 +220,14 @@ def run_cells(
         note(f"{len(paths) - len(missing)} of {len(paths)} cells are there already")
     n_workers = max(1, min(n_jobs or cpu_count(), len(missing)))
     # Workers write the files themselves: what is finished survives the death of this process.
+    parent = os.getpid() if n_workers > 1 else None
     done = Parallel(n_jobs=n_workers, return_as="generator_unordered")(
-        delayed(_compute_and_write)(cell, paths[cell]) for cell in missing
+        delayed(_compute_and_write)(cell, paths[cell], code_version(), parent) for cell in missing
     )
     total = sum(cell.cost() for cell in missing)
     progress = task_progress(what, len(missing), is_shown=is_shown and bool(missing), total=total)
     try:
-        with closing(done), progress as advance:
+        with _closing_undisturbed(done), progress as advance:
             for cell in done:
                 advance(cell.cost())
     except BrokenExecutor as error:
@@ -233,8 +242,28 @@ def run_cells(
     return [results[cell] for cell in cells]  # type: ignore[misc]
 
 
-def _compute_and_write(cell: Cell, path: Path) -> Cell:
-    content = {"format": _FORMAT, "cell": asdict(cell), "code": code_version(), **compute(cell)}
+@contextmanager
+def _closing_undisturbed(results: Any) -> Iterator[None]:
+    """End the workers in any case; a second Ctrl-C must not keep them alive."""
+    try:
+        yield
+    finally:
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+        try:
+            results.close()
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+
+
+def _compute_and_write(cell: Cell, path: Path, code: dict[str, str], parent: int | None) -> Cell:
+    if parent is not None and os.getppid() != parent:
+        # Nobody waits for the result any more, and a new run may be working already.
+        os._exit(1)
+    if code_version() != code:
+        raise RuntimeError("the sources of hera-fast have changed during the run: run it again")
+    content = {"format": _FORMAT, "cell": asdict(cell), "code": code, **compute(cell)}
     with replacing(path, "cell") as file:
         file.write(json.dumps(plain(content), indent=1).encode())
     return cell
@@ -244,7 +273,9 @@ def _read(path: Path) -> Result | None:
     """Return what is in the file of a cell, or None if it is not there, or damaged."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, RecursionError, ValueError):
+        is_whole = content["format"] == _FORMAT and content["code"] == code_version()
+        part = "figures" if content["cell"]["task"] == "validate" else "body"
+        is_whole = is_whole and isinstance(content[part], dict) and "seconds" in content
+    except (LookupError, OSError, RecursionError, TypeError, ValueError):
         return None
-    is_cell = isinstance(content, dict) and content.get("format") == _FORMAT
-    return content if is_cell and "seconds" in content else None
+    return content if is_whole else None

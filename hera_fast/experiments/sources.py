@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
 from hera_fast.data_files import load_partial_labels
-from hera_fast.data_sets import fetch_partial_labels, load_digits_partial
+from hera_fast.data_sets import PUBLISHED, fetch_partial_labels, is_published, load_digits_partial
 
 __all__ = ["DIGITS", "LETTER_ROWS", "Source", "fingerprint", "make_preparation"]
 
@@ -64,7 +64,8 @@ class Source:
 
     def is_file(self) -> bool:
         """Tell whether the name is that of a file and not of a data set."""
-        return self.name != DIGITS and (Path(self.name).suffix != "" or Path(self.name).exists())
+        # A folder or a file without suffix does not hide the data set of that name.
+        return self.name != DIGITS and not is_published(self.name)
 
 
 # A process that computes many cells of a data set reads it once, unless the file changes.
@@ -73,6 +74,11 @@ def _load(source: Source, folder: str | None, version: tuple[int, int] | None) -
     if source.name == DIGITS:
         bunch = load_digits_partial()
     elif source.is_file():
+        if not (Path(source.name).exists() or Path(source.name).suffix):
+            names = ", ".join([DIGITS, *PUBLISHED])
+            raise FileNotFoundError(
+                f"there is no file {source.name!r}, and no data set of this name but {names}"
+            )
         bunch = load_partial_labels(
             source.name,
             candidate_column=source.candidate_column,
