@@ -28,6 +28,7 @@ CANDIDATES, TARGET = "candidates", "target"
 _SHOWN = 5
 _SHOWN_COLUMNS = 20
 _NO_TRUTH = "the true label is missing. Give it in every row, or leave out the whole column"
+_OPTIONS = {"candidate": "candidates NAME", "target": "target NAME"}
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -88,7 +89,11 @@ def find_columns(
             shown = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) + (
                 ", ..." if header[_SHOWN_COLUMNS:] else ""
             )
-            raise ValueError(f"there is no column {name!r}. The columns are {shown}{hint}")
+            option = "target" if name == target_column else "candidate"
+            raise ValueError(
+                f"there is no column {name!r}. The columns are {shown}{hint}. Name the right one: "
+                f"{option}_column=..., on the command line --{_OPTIONS[option]}"
+            )
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"the column {wanted[0]!r} cannot be both the candidates and the truth")
     if len(header) == len(wanted):

@@ -67,6 +67,7 @@ def read_svmlight(file: BinaryIO, *, needs_candidates: bool = True) -> dict[str,
     if not data.nnz:
         raise ValueError("no line has a feature")
     if not len(flat):
+        _refuse_empty_lines(file, data.shape[0])
         return {"data": data, "candidates": None}
     names, columns = np.unique(flat.astype(np.int64), return_inverse=True)
     indptr = np.cumsum([0, *map(len, labels)])
@@ -74,6 +75,17 @@ def read_svmlight(file: BinaryIO, *, needs_candidates: bool = True) -> dict[str,
         (np.ones(len(columns), np.bool_), columns, indptr), shape=(len(labels), len(names))
     )
     return {"data": data, "candidates": candidates, "target_names": names}
+
+
+def _refuse_empty_lines(file: BinaryIO, n_rows: int) -> None:
+    """Refuse lines that may be rows of zeros: without labels the parser passes over them."""
+    file.seek(0)
+    empty = [number for number, line in enumerate(file, start=1) if not line.split()]
+    if empty and empty[0] <= n_rows:
+        raise ValueError(
+            f"line {empty[0]} is empty. If it is a row of zeros, write a zero, such as 1:0; "
+            "otherwise remove it"
+        )
 
 
 def _are_integers(labels: _Array) -> bool:

@@ -36,6 +36,8 @@ _Array = np.ndarray[Any, Any]
 
 _ROWS = 1000  # at once: the text of a number takes many times the memory of the number
 _SHOWN = 20
+_MISSING = ("", "na", "n/a", "nan", "null")  # as R, spreadsheets and databases write it
+_DELIMITERS = ",;\t"
 _LONGEST_CELL = 2**31 - 1  # the largest limit that the csv module takes on every system
 _LIMIT = threading.Lock()
 
@@ -95,7 +97,11 @@ def read_text(
             header = next(reader, [])
             if not header:
                 raise ValueError("line 1 is empty: it must name the columns")
-            hint = f"; they must be separated by {delimiter!r}"
+            hint = ""
+            if any(other in cell for cell in header for other in _DELIMITERS):
+                hint = (
+                    f"; they must be separated by {delimiter!r}, and this looks like another sign"
+                )
             label_columns = find_columns(
                 header,
                 candidate_column,
@@ -211,7 +217,7 @@ def _numbers(rows: list[list[str]], lines: list[int], names: list[str]) -> _Arra
 
 
 def _number(cell: str, line: int, name: str) -> float:
-    if not cell.strip():
+    if cell.strip().lower() in _MISSING:
         return math.nan
     try:
         if "_" in cell:

@@ -115,8 +115,9 @@ def test_a_record_for_the_report(folder, capsys):
     call = ["disambiguate", "animals.csv", "--run-dir", "run", *SHORT]
     result = said_json(capsys, *call, "--seed", "3")
     (record,) = load_records("run")
-    assert result["record"].endswith("disambiguation-animals.json")
-    assert (record.name, record.kind) == ("disambiguation-animals", "disambiguation")
+    assert result["record"].endswith(f"{record.name}.json")
+    assert record.name.startswith("disambiguation-animals-")
+    assert record.kind == "disambiguation"
     assert record.body["accuracy"] == result["accuracy"]
     assert record.body["dataset"] == record.datasets[0]["name"] == "animals.csv"
     assert record.about["settings"]["seed"] == 3

@@ -59,6 +59,12 @@ def test_evaluate_is_a_cross_validation(animals_file, capsys):
         assert result["dataset"] == "animals"
     assert written["reference"] == "pl-knn"
     assert set(written["ranks"]) == {"PL-KNN", "CLPL"}
+    means = {row["estimator"]: row["mean"] for row in written["summary"]}
+    assert means == {
+        result["method"]: pytest.approx(np.mean(result["figures"]["inductive"]))
+        for result in written["results"]
+    }
+    assert [row["outcome"] for row in written["tests"]] != []
 
 
 def test_evaluate_shows_a_table(animals_file, capsys):
@@ -91,7 +97,9 @@ def test_evaluate_keeps_cells_and_a_record(animals_file, tmp_path, capsys, monke
     assert len(calls) == 1
     assert first == again
     (record,) = load_records(tmp_path / "run")
-    assert record.name == "evaluate-animals"
+    assert record.name.startswith("evaluate-animals-")
+    said(capsys, *arguments, "--seed", "1")
+    assert len(load_records(tmp_path / "run")) == 2  # another result replaces nothing
     assert record.datasets[0]["labels"] == len(LABELS)
     assert record.about["command"].startswith("hera-fast evaluate ")
 
@@ -103,8 +111,9 @@ def test_evaluate_keeps_cells_and_a_record(animals_file, tmp_path, capsys, monke
         (["--methods", "clpl,clpl"], "the method 'clpl' is there twice"),
         (["--methods", ""], "there is no method ''"),
         (["--folds", "1"], "--folds must be 2 or more"),
-        (["--folds", "x"], "invalid positive_integer value: 'x'"),
+        (["--folds", "x"], "'x' is not a whole number"),
         (["--jobs", "0"], "must be 1 or more"),
+        (["--seed", "-1"], "must be from 0 to 4294967295"),
     ],
 )
 def test_wrong_usage_of_evaluate(arguments, message, animals_file, capsys):
@@ -127,8 +136,8 @@ def test_reproduce(tmp_path, capsys, monkeypatch):
     written = said(capsys, *arguments, "--run-dir", "run")
     assert_clean(written.out)
     assert "Wins/ties/losses of HERA" in written.out
-    assert "the full grid of 196 would take about" in written.out
-    assert "wrong in print: the sum of CLPL is printed as 230/21/5" in written.out
+    assert "all 28 kinds of candidates, 196 cells, would take about" in written.out
+    assert "wrong in print" not in written.out  # nothing of what is printed about Glass
     assert sorted(path.name for path in (tmp_path / "run" / "tables").iterdir()) == [
         "table-uci-accuracies.md",
         "table-uci.md",
@@ -168,7 +177,7 @@ def test_sets_that_are_not_there(tmp_path, capsys):
     written = said(
         capsys, "reproduce", "convergence", "--datasets", "msrcv2", "--run-dir", tmp_path, code=1
     )
-    assert "convergence: msrcv2 is not in" in written.err
+    assert "convergence needs at least one of the data sets msrcv2" in written.err
     assert not (tmp_path / "cells").exists()
 
 
@@ -206,7 +215,7 @@ import os, sys
 from hera_fast.experiments import cells
 from hera_fast.cli import main
 
-def die(cell, path):
+def die(*arguments):
     os.kill(os.getpid(), 9)
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_npz(tmp_path):
 @pytest.mark.parametrize("suffix", [".svm", ".libsvm"])
 def test_svmlight(suffix, tmp_path):
     path = tmp_path / f"new{suffix}"
-    path.write_text("1:0.5 3:2 # new\n\n2:1\n")
+    path.write_text("1:0.5 3:2 # new\n2:1\n\n")
     bunch = load(path)
     assert bunch.candidates is bunch.target is None
     assert bunch.data.toarray().tolist() == [[0.5, 0, 2], [0, 1, 0]]
@@ -98,6 +98,9 @@ def test_svmlight(suffix, tmp_path):
         load_partial_labels(path)
     path.write_text("1,3 1:0.5\n2 2:1\n")
     assert load(path).candidates.nnz == 3
+    path.write_text("1:0.5\n\n2:1\n")
+    with pytest.raises(ValueError, match="line 2 is empty. If it is a row of zeros"):
+        load(path)
 
 
 @pytest.mark.parametrize(

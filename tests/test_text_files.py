@@ -125,7 +125,7 @@ def test_separators_with_a_meaning_elsewhere():
     assert_animals(read(ANIMALS.replace("|", " "), separator=" "))
 
 
-@pytest.mark.parametrize("cell", ["", " ", "nan", "NaN", "-nan"])
+@pytest.mark.parametrize("cell", ["", " ", "nan", "NaN", "-nan", "NA", " n/a ", "NULL"])
 def test_missing_values(cell):
     bunch = read(f"a,b,candidates\n1,{cell},x\n{cell},2,y\n")
     np.testing.assert_array_equal(bunch.data, [[1, np.nan], [np.nan, 2]])
@@ -250,11 +250,11 @@ def test_missing_columns_are_told_with_those_that_there_are():
     refused(
         "a;b;candidates\n1;2;x\n", re.escape("are 'a;b;candidates'; they must be separated by ','")
     )
-    refused("a,b\n1,2\n", re.escape("no column 'candidates'. The columns are 'a', 'b'; they"))
+    refused("a,b\n1,2\n", re.escape("'a', 'b'. Name the right one: candidate_column="))
     refused(ANIMALS, "no column 'y'", target_column="y")
     refused(ANIMALS, "no column 'Y'", candidate_column="Y")
     header = ",".join(f"x{column}" for column in range(30))
-    refused(f"{header}\n", r"'x19', \.\.\.; they must")
+    refused(f"{header}\n", r"'x19', \.\.\.\. Name the right one")
 
 
 def test_the_same_column_twice():

@@ -48,6 +48,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
             _write(file, header, rows)
         return
     if is_terminal(sys.stdout):
+        header = [_shown(cell) for cell in header]
         rows = ([_shown(cell) for cell in row] for row in rows)
     sys.stdout.flush()
     _write(sys.stdout.buffer, header, rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,13 @@ from hera_fast.cli.options import (
 )
 from hera_fast.cli.terminal import Output, bars, printable
 from hera_fast.experiments.disambiguation import Picks, describe_fit
-from hera_fast.experiments.records import Record, about_run, describe_data, save_record
+from hera_fast.experiments.records import (
+    Record,
+    about_run,
+    describe_data,
+    name_record,
+    save_record,
+)
 
 __all__ = ["add_parser", "run"]
 
@@ -78,6 +83,9 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
         raise UsageError("--json and --out - both want the standard output: name a file")
     if arguments.out not in (None, STANDARD_OUTPUT):
         check_output(arguments.out, arguments.data)
+    if arguments.run_dir is not None:
+        # Before the work: a folder that cannot be made is no place for its result.
+        arguments.run_dir.mkdir(parents=True, exist_ok=True)
     bunch = source_of(arguments).load()
     fit = fit_model(arguments, bunch, classifier, out)
     body = describe_fit(fit.model, bunch, dataset=arguments.data)
@@ -159,19 +167,18 @@ def _short(label: Any) -> str:
 
 def _record(arguments: argparse.Namespace, bunch: Bunch, body: dict[str, Any]) -> Record:
     stem = Path(arguments.data).stem
-    name = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-.")[:80]
     settings = {
         "method": arguments.method,
         "seed": arguments.seed,
         "scale": not arguments.no_scale,
         **settings_of(arguments),
     }
-    command = f"hera-fast disambiguate {shlex.quote(arguments.data)}"
+    data = describe_data(arguments.data, stem, bunch)
     return Record(
-        name=f"disambiguation-{name or 'data'}",
+        name=name_record("disambiguation", stem, data["sha256"], settings),
         kind="disambiguation",
         title=f"Candidates of {stem}",
         body=body,
-        about=about_run(command, settings),
-        datasets=[describe_data(arguments.data, stem, bunch)],
+        about=about_run(shlex.join(["hera-fast", *arguments.argv]), settings),
+        datasets=[data],
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hera_fast.cli.options import (
     UsageError,
@@ -19,10 +20,16 @@ from hera_fast.cli.options import (
     source_of,
 )
 from hera_fast.cli.terminal import Output
-from hera_fast.experiments.cells import Cell, run_cells
+from hera_fast.experiments.cells import Cell, Result, run_cells
 from hera_fast.experiments.methods import METHODS, SEVEN, check_names
 from hera_fast.experiments.plans import compare_results, list_methods
-from hera_fast.experiments.records import Record, about_run, describe_data, save_record
+from hera_fast.experiments.records import (
+    Record,
+    about_run,
+    describe_data,
+    name_record,
+    save_record,
+)
 from hera_fast.experiments.tables import validation_results
 from hera_fast.experiments.texts import text_tables
 
@@ -88,14 +95,7 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
         )
         for method in methods
     ]
-    with tempfile.TemporaryDirectory(prefix="hera-fast-") as scratch:
-        results = run_cells(
-            *(cells, arguments.run_dir or Path(scratch)),
-            n_jobs=arguments.jobs,
-            what="evaluate",
-            is_shown=out.shows_progress,
-            note=out.note,
-        )
+    results = _compute(cells, arguments, out)
     name = Path(arguments.data).stem
     body = {
         "reference": methods[0],
@@ -106,16 +106,40 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
         ],
         "published": None,
     }
-    settings = {"folds": arguments.folds, "seed": arguments.seed}
+    settings = {
+        "methods": methods,
+        "folds": arguments.folds,
+        "seed": arguments.seed,
+        "ordered": arguments.ordered,
+    }
+    data = describe_data(name, name, bunch)
     record = Record(
-        name=f"evaluate-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-') or 'data'}",
+        name=name_record("evaluate", name, data["sha256"], settings),
         kind="comparison",
         title=f"Methods on {name}",
         body=body,
-        about=about_run(shlex.join(["hera-fast", "evaluate", arguments.data]), settings),
-        datasets=[describe_data(name, name, bunch)],
+        about=about_run(shlex.join(["hera-fast", *arguments.argv]), settings),
+        datasets=[data],
     )
     _show(record, arguments, out)
+
+
+def _compute(cells: list[Cell], arguments: argparse.Namespace, out: Output) -> list[Result]:
+    with tempfile.TemporaryDirectory(prefix="hera-fast-") as scratch:
+        try:
+            return run_cells(
+                *(cells, arguments.run_dir or Path(scratch)),
+                n_jobs=arguments.jobs,
+                what="evaluate",
+                is_shown=out.shows_progress,
+                note=out.note,
+            )
+        except KeyboardInterrupt:
+            kept = "nothing was kept; with --run-dir it would go on"
+            if arguments.run_dir is not None:
+                kept = f"what was finished is kept in {arguments.run_dir}, and the same command "
+                kept += "goes on from there"
+            raise KeyboardInterrupt(f"interrupted; {kept}") from None
 
 
 def _show(record: Record, arguments: argparse.Namespace, out: Output) -> None:
@@ -137,4 +161,19 @@ def _show(record: Record, arguments: argparse.Namespace, out: Output) -> None:
     if arguments.run_dir is not None:
         path = save_record(arguments.run_dir, record)
         out.text(f"Kept in {path}; hera-fast report {shlex.quote(str(arguments.run_dir))} shows it")
-    out.data(source=arguments.data, **record.body, settings=record.about["settings"], ranks=ranks)
+    out.data(
+        source=arguments.data,
+        **record.body,
+        settings=record.about["settings"],
+        metric=metric,
+        summary=_rows(comparison.summary),
+        tests=_rows(comparison.tests),
+        ranks=ranks,
+    )
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """Turn a table of columns into rows."""
+    names = list(table)
+    columns = [np.asarray(table[name]).tolist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

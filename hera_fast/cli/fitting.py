@@ -18,6 +18,7 @@ from hera_fast.cli.options import (
     UsageError,
     add_settings_option,
     add_threads_option,
+    seed,
 )
 from hera_fast.cli.terminal import Output, percent
 from hera_fast.experiments.disambiguation import Picks, pick_candidates
@@ -80,7 +81,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="take features as they are (default: mean 0 and variance 1)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="for random numbers (default: 0)"
+        "--seed", type=seed, default=0, metavar="N", help="for random numbers (default: 0)"
     )
     add_threads_option(parser)
 

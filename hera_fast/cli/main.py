@@ -71,7 +71,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     parser = make_parser()
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if not argv:
+        # Someone who types the name alone wants to know what there is.
+        parser.print_help(sys.stderr)
+        return _USAGE
     arguments = parser.parse_args(argv)
+    arguments.argv = argv
     out = Output(as_json=arguments.json, quiet=arguments.quiet)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
@@ -86,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             # Nobody reads on; without this, Python would complain once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _FAILED
+            return _DONE
         except (ImportError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
             out.error(_message(error))
             return _FAILED

@@ -24,6 +24,7 @@ __all__ = [
     "add_validation_options",
     "check_output",
     "positive_integer",
+    "seed",
     "settings_of",
     "source_of",
     "value_of",
@@ -207,7 +208,7 @@ def add_validation_options(parser: argparse.ArgumentParser, *, folds: int) -> No
         help=f"folds of the cross-validation (default: {folds})",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="shuffles the folds (default: 0)"
+        "--seed", type=seed, default=0, metavar="N", help="shuffles the folds (default: 0)"
     )
 
 
@@ -252,10 +253,32 @@ def positive_integer(text: str) -> int:
     >>> positive_integer("3")
     3
     """
-    number = int(text)
+    number = _integer(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, got {number}")
     return number
+
+
+def seed(text: str) -> int:
+    """Read a seed, for argparse.
+
+    Examples
+    --------
+    >>> from hera_fast.cli.options import seed
+    >>> seed("7")
+    7
+    """
+    number = _integer(text)
+    if not 0 <= number < 2**32:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 4294967295, got {number}")
+    return number
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 def check_output(path: Path, *inputs: str) -> None:

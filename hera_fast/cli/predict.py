@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
         check_output(path, arguments.model, arguments.data)
     model = _load_model(arguments.model)
     bunch = _load_rows(arguments)
-    rows = _matched(bunch, model, arguments)
+    rows = _matched(bunch, model, arguments, out)
     _check_missing(rows, bunch, model, arguments.data)
     options = {}
     if arguments.within_candidates:
@@ -127,7 +127,7 @@ def _load_rows(arguments: argparse.Namespace) -> Bunch:
     )
 
 
-def _matched(bunch: Bunch, model: Any, arguments: argparse.Namespace) -> Any:
+def _matched(bunch: Bunch, model: Any, arguments: argparse.Namespace, out: Output) -> Any:
     """Return the rows with the features that the model knows, in its order."""
     d = model.n_features_in_
     X, found = bunch.data, bunch.feature_names
@@ -141,7 +141,12 @@ def _matched(bunch: Bunch, model: Any, arguments: argparse.Namespace) -> Any:
     if is_numbered and len(found) == d:
         return X
     if is_numbered and len(found) < d and Path(arguments.data).suffix.lower() in _SPARSE_TEXT:
-        # Of the last features, if they are zero in all rows, such a file does not know.
+        # Of the last features, if they are zero in all rows, such a file does not know. It does
+        # not say either whether it counts from 0, unless it has a feature 0.
+        out.warn(
+            f"{arguments.data} has {len(found)} features, {arguments.model} {d}: the last ones are "
+            "taken for zero. If the file counts features from 0, one row must have the feature 0"
+        )
         X = X.copy()
         X.resize((X.shape[0], d))
         return X

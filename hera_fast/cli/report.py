@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hera_fast.cli.options import add_command, check_output
+from hera_fast.cli.options import UsageError, add_command, check_output
 from hera_fast.cli.terminal import Output
 from hera_fast.experiments.records import load_records
 
@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
     """Write the page, and say where it is."""
     records = load_records(arguments.run_dir)
     if arguments.out is not None:
+        if arguments.out.suffix.lower() not in (".html", ".htm"):
+            raise UsageError(f"--out must name an HTML file, got {arguments.out}")
         check_output(arguments.out)
     # Only now, because all commands would wait for it.
     from hera_fast.report import write_report
@@ -59,5 +61,5 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
 
     path = write_report(arguments.run_dir, arguments.out)
     size = path.stat().st_size
-    out.text(f"{path}: {len(records)} results, {format_bytes(size)}")
+    out.text(f"{path}: {len(records)} result{'s' * (len(records) != 1)}, {format_bytes(size)}")
     out.data(path=str(path), bytes=size, records=[record.name for record in records])

@@ -17,7 +17,12 @@ from hera_fast.cli.options import (
     add_validation_options,
 )
 from hera_fast.cli.terminal import Output
-from hera_fast.experiments.catalogue import EXPERIMENTS, available_sets, run_experiment
+from hera_fast.experiments.catalogue import (
+    EXPERIMENTS,
+    available_sets,
+    check_sets,
+    run_experiment,
+)
 from hera_fast.experiments.plans import Scope
 from hera_fast.experiments.records import Record
 from hera_fast.experiments.texts import describe_seconds, text_tables, to_markdown
@@ -112,11 +117,15 @@ def _scope(
     name: str, wanted: list[str] | None, arguments: argparse.Namespace, out: Output
 ) -> Scope:
     try:
-        found, missing = available_sets(name, fast=arguments.fast, wanted=wanted)
+        check_sets(name, wanted)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    found, missing = available_sets(name, fast=arguments.fast, wanted=wanted)
     if not found:
-        raise FileNotFoundError(f"{name}: {next(iter(missing.values()))}")
+        sets = ", ".join(missing)
+        raise FileNotFoundError(
+            f"{name} needs at least one of the data sets {sets}. {next(iter(missing.values()))}"
+        )
     if missing:
         out.warn(f"{name} is computed without {', '.join(missing)}, which are not on this machine")
     return Scope(found, arguments.fast, arguments.folds, arguments.seed)
@@ -151,8 +160,8 @@ def _show(record: Record, run_dir: Path, out: Output) -> None:
         out.prose(
             f"{prediction['cells_done']} cells took "
             f"{describe_seconds(prediction['seconds_done'])} with {prediction['processes']} "
-            f"processes; the full grid of {prediction['cells_full']} would take about "
-            f"{describe_seconds(prediction['seconds_full'])}"
+            f"processes; all 28 kinds of candidates, {prediction['cells_full']} cells, would take "
+            f"about {describe_seconds(prediction['seconds_full'])}"
         )
     out.text(f"\nTable: {path}")
     if record.kind == "curves":

@@ -103,7 +103,7 @@ class Output:
     def close(self) -> None:
         """Write the JSON object, if that is wanted."""
         if self.as_json:
-            _write(sys.stdout, json.dumps(plain(self._data), indent=2, ensure_ascii=False))
+            _write(sys.stdout, json.dumps(plain(self._data), indent=2, ensure_ascii=not _is_utf8()))
 
 
 def aligned(
@@ -273,6 +273,10 @@ def _fitting(text: str) -> str:
     # Names of files and options stay in one piece.
     wrapper = textwrap.TextWrapper(_width(), break_long_words=False, break_on_hyphens=False)
     return "\n".join(wrapper.fill(line) for line in text.split("\n"))
+
+
+def _is_utf8() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
 
 
 def _emphasised(text: str) -> str:

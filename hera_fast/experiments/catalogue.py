@@ -21,7 +21,7 @@ from hera_fast.experiments.published import data_errors
 from hera_fast.experiments.records import Record, about_run, describe_data, save_record
 from hera_fast.experiments.tables import ABLATION, TABLE_REAL, TABLE_UCI
 
-__all__ = ["EXPERIMENTS", "available_sets", "run_experiment"]
+__all__ = ["EXPERIMENTS", "available_sets", "check_sets", "run_experiment"]
 
 EXPERIMENTS = {
     "table-real": TABLE_REAL,
@@ -33,6 +33,20 @@ EXPERIMENTS = {
     "ablation": ABLATION,
     "disambiguation": DISAMBIGUATION,
 }
+
+
+def check_sets(name: str, wanted: Sequence[str] | None) -> None:
+    """Raise a ValueError that lists the data sets of an experiment if a wanted one is not there.
+
+    Examples
+    --------
+    >>> from hera_fast.experiments.catalogue import check_sets
+    >>> check_sets("convergence", ["lost"])
+    """
+    known = EXPERIMENTS[name].datasets(False)
+    for each in wanted or ():
+        if each not in known:
+            raise ValueError(f"{name} has no data set {each!r}, but {', '.join(known)}")
 
 
 def available_sets(
@@ -68,14 +82,10 @@ def available_sets(
     >>> sorted([*found, *missing])
     ['lost', 'msrcv2']
     """
-    experiment = EXPERIMENTS[name]
-    names = experiment.datasets(fast)
+    check_sets(name, wanted)
+    names = EXPERIMENTS[name].datasets(fast and wanted is None)
     if wanted is not None:
-        every = dict.fromkeys([*experiment.datasets(False), *names])
-        for each in wanted:
-            if each not in every:
-                raise ValueError(f"{name} has no data set {each!r}, but {', '.join(every)}")
-        names = [each for each in every if each in wanted]
+        names = [each for each in names if each in wanted]
     found, missing = [], {}
     for each in names:
         try:

@@ -42,8 +42,8 @@ def trace_convergence(model: HERAClassifier, X: _Array, candidates: Any) -> dict
     curves : dict of str to list of float
         ``whole``, the change of the loss in each iteration, and ``mass``, the mean sum of a row
         of P. With ``formulation="paper"`` also ``W`` and ``P``: the change of the loss in each
-        step of gradient descent on one of them, from the start of the algorithm and with the
-        other one fixed.
+        step of gradient descent on one of them: on W from the start of the algorithm with P
+        fixed, then on P with the W that was found.
 
     Examples
     --------

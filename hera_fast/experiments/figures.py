@@ -275,7 +275,8 @@ def _find_convergence(
         "panels": list(panels.values()),
     }
     notes = [
-        "The steps on W and P start where the algorithm starts, each with the other one fixed. "
+        "The steps on W start where the algorithm starts, with P fixed; those on P follow with the "
+        "W that was found. "
         "The loss of the paper's settings settles, but the confidences vanish with it: a row of P "
         "sums to almost nothing."
     ]

@@ -21,6 +21,7 @@ be made from it without computing anything again. ``body`` depends on the ``kind
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -40,7 +41,15 @@ from hera_fast.atomic import replacing
 from hera_fast.experiments.plain import plain
 from hera_fast.experiments.sources import fingerprint
 
-__all__ = ["KINDS", "Record", "about_run", "describe_data", "load_records", "save_record"]
+__all__ = [
+    "KINDS",
+    "Record",
+    "about_run",
+    "describe_data",
+    "load_records",
+    "name_record",
+    "save_record",
+]
 
 KINDS = ("comparison", "ablation", "win-tie-loss", "curves", "disambiguation")
 
@@ -175,6 +184,33 @@ def _read(path: Path) -> Record:
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}. Remove it, or make it again") from error
     return record
+
+
+def name_record(kind: str, data: str, *decisive: Any) -> str:
+    """Make a name that tells results of other data or other settings apart.
+
+    Parameters
+    ----------
+    kind : str
+        What the name begins with.
+    data : str
+        The data set, of which the name shows what a file name may have.
+    *decisive : object
+        What makes it another result: digests, settings.
+
+    Returns
+    -------
+    name : str
+
+    Examples
+    --------
+    >>> from hera_fast.experiments.records import name_record
+    >>> name_record("evaluate", "Café Birds", 10, 0)
+    'evaluate-caf-birds-baa9da'
+    """
+    shown = re.sub(r"[^a-z0-9]+", "-", data.lower()).strip("-")[:60] or "data"
+    digest = hashlib.sha256(json.dumps(plain(decisive), sort_keys=True).encode()).hexdigest()
+    return f"{kind}-{shown}-{digest[:6]}"
 
 
 def describe_data(name: str, title: str, bunch: Bunch) -> dict[str, Any]:

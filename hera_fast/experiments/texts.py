@@ -9,6 +9,7 @@ import numpy as np
 
 from hera_fast.comparison import Comparison
 from hera_fast.experiments.plans import compare_results
+from hera_fast.experiments.published import CONFIGURATIONS
 from hera_fast.experiments.records import Record
 
 __all__ = ["TextTable", "describe_seconds", "text_tables", "to_markdown"]
@@ -18,6 +19,8 @@ _MARKS = {"win": " •", "tie": "  ", "loss": " ◦"}
 _METRICS = {
     "inductive": "Held-out accuracy",
     "transductive": "Share of training rows whose true candidate was found",
+    "mae3": "Share of held-out predictions within 3 of the true label",
+    "mae5": "Share of held-out predictions within 5 of the true label",
     "lift": "Lift: how far above chance held-out predictions are candidates",
 }
 # Standing for a result that is not there.
@@ -87,6 +90,7 @@ def _comparison_tables(record: Record) -> list[TextTable]:
         if any(figure is not None and np.isfinite(figure) for figure in figures)
     }
     metrics = ("inductive", "transductive") if "inductive" in known else ("lift",)
+    metrics = (*metrics, "mae3", "mae5")
     return [_comparison_table(record, metric) for metric in metrics if metric in known]
 
 
@@ -101,8 +105,12 @@ def _comparison_table(record: Record, metric: str) -> TextTable:
         for method in body["methods"]
     }
     reference = next(m["title"] for m in body["methods"] if m["name"] == body["reference"])
-    notes = [f"mean ± standard deviation over folds; • significantly worse than {reference}, "]
-    notes[0] += f"◦ better, by the paired t-test over folds at the level {comparison.alpha:g}"
+    notes = ["mean ± standard deviation over folds"]
+    if len(body["methods"]) > 1:
+        notes[0] += (
+            f"; • significantly worse than {reference}, ◦ better, by the paired t-test over folds "
+            f"at the level {comparison.alpha:g}"
+        )
     header = ["", *(titles.get(name, name) for name in datasets)]
     if len(datasets) > len(body["methods"]):
         # Many data sets stand below each other.
@@ -151,7 +159,7 @@ def _count_table(record: Record) -> TextTable:
     for row in body["rows"]:
         rows.append([row["title"], *(_counts(row["counts"][name]) for name in names)])
         if row["published"] is not None:
-            rows.append(["  printed", *(_counts(row["published"][name]) for name in names)])
+            rows.append(["  printed", *(_printed_counts(row["published"][name]) for name in names)])
     rows.append(["sum", *(_counts(body["sums"][name]) for name in names)])
     if body["published_sums"] is not None:
         printed = {name: list(counts) for name, counts in body["published_sums"].items()}
@@ -162,6 +170,10 @@ def _count_table(record: Record) -> TextTable:
     notes = [f"wrong in print: {error}" for error in body["errors"]]
     header = ["", *(other["title"] for other in body["others"])]
     return TextTable("Wins/ties/losses of HERA", header, rows, notes)
+
+
+def _printed_counts(counts: Sequence[int]) -> str:
+    return _counts(counts) + "!" * (sum(counts) != CONFIGURATIONS)
 
 
 def _counts(counts: Sequence[int]) -> str:
@@ -248,14 +260,16 @@ def to_markdown(record: Record) -> str:
             "",
         ]
     if record.datasets:
-        header = ["data set", "rows", "features", "labels", "candidates per row"]
+        header = ["data set", "rows", "features", "labels"]
         rows = [
-            [
-                *(data["title"], f"{data['rows']:,}", str(data["features"]), str(data["labels"])),
-                f"{data['candidates']:.2f}",
-            ]
+            [data["title"], f"{data['rows']:,}", str(data["features"]), str(data["labels"])]
             for data in record.datasets
         ]
+        # Where there is but one, candidates are artificial, and not those of the data set.
+        if any(data["candidates"] != 1 for data in record.datasets):
+            header.append("candidates per row")
+            for row, data in zip(rows, record.datasets, strict=True):
+                row.append(f"{data['candidates']:.2f}")
         lines += [*_markdown_table(header, rows), ""]
     for table in text_tables(record):
         lines += [f"## {table.title}", "", *_markdown_table(table.header, table.rows), ""]
