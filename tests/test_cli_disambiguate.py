@@ -145,4 +145,4 @@ def test_rows_that_leave_nothing_open(folder, capsys):
     save_partial_labels("sure.npz", animals(candidates=np.eye(4, dtype=bool)[bunch.target]))
     written = said(capsys, "disambiguate", "sure.npz", *SHORT)
     assert "doubtful" not in written.out
-    assert "picked in 100.0% of the rows" in written.out
+    assert "picked in 100.0% of all rows" in written.out

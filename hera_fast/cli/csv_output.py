@@ -47,6 +47,8 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
         with replacing(path, "table") as file:
             _write(file, header, rows)
         return
+    if sys.stdout is None:
+        raise OSError("the standard output is closed: name a file with --out")
     if is_terminal(sys.stdout):
         header = [_shown(cell) for cell in header]
         rows = ([_shown(cell) for cell in row] for row in rows)

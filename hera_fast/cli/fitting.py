@@ -266,7 +266,7 @@ def say_fitted(fit: Fit, out: Output) -> None:
     )
     out.text(f"ambiguous rows:  {figures['ambiguous_rows']}{rest}")
     if figures["accuracy"] is not None:
-        out.text(f"true label:      picked in {percent(figures['accuracy'])} of the rows")
+        out.text(f"true label:      picked in {percent(figures['accuracy'])} of all rows")
 
 
 def _figures(classifier: Any, bunch: Bunch, picks: Picks, seconds: float) -> dict[str, Any]:

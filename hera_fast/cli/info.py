@@ -192,7 +192,7 @@ def _odd_rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield (
             "no_ambiguity",
             "every row has one candidate: this is ordinary supervised data, and any classifier "
-            "will do",
+            "will do. If candidates are separated by another sign than |, name it with --separator",
         )
     if duplicates["rows"]:
         yield (

@@ -104,6 +104,8 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         hint = ": check its name" if isinstance(error, FileNotFoundError) else ""
         return f"{error.filename}: {error.strerror}{hint}"
+    if isinstance(error, OSError) and error.strerror and error.errno is not None:
+        return error.strerror
     return str(error) or type(error).__name__
 
 

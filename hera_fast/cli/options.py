@@ -122,7 +122,7 @@ def add_data_options(parser: argparse.ArgumentParser, *, name: str = "data") -> 
         *("--separator", "--sep"),
         metavar="TEXT",
         default="|",
-        help="between candidates (default: |)",
+        help="between the candidates of a row, not between columns (default: |)",
     )
 
 
