@@ -260,7 +260,7 @@ def test_without_pyarrow(tmp_path, monkeypatch):
         ({"x": [[1.0]] * 4}, r"column 'x' holds list<\w+: double>, but features are numbers"),
         ({"x": [1.0, 2.0, float("inf"), 3.0]}, r"infinity in row 2, column 0 \('x'\)"),
         ({"target": None, "x": None}, "there is no column with a feature"),
-        ({"candidates": None}, "no column 'candidates'. The columns are 'x', 'target'$"),
+        ({"candidates": None}, "no column 'candidates'. The columns are 'x', 'target'"),
     ],
 )
 def test_columns_that_make_no_sense(changes, reason):

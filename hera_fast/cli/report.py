@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace, out: Output) -> None:
     """Write the page, and say where it is."""
     records = load_records(arguments.run_dir)
     if arguments.out is not None:
+        check_output(arguments.out)
         if arguments.out.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"--out must name an HTML file, got {arguments.out}")
-        check_output(arguments.out)
     # Only now, because all commands would wait for it.
     from hera_fast.report import write_report
     from hera_fast.report.formats import format_bytes

@@ -228,6 +228,7 @@ def _convergence_cells(scope: Scope) -> list[Cell]:
     ]
 
 
+_ROUNDING = 1e-14
 _TRACES = {
     "W": ("W, steps of gradient descent", "step", "|change of the loss|"),
     "P": ("P, steps of gradient descent", "step", "|change of the loss|"),
@@ -261,8 +262,9 @@ def _find_convergence(
             )
             if len(values) > len(panel["x"]):
                 panel["x"] = list(range(1, len(values) + 1))
-            # A change of zero has no place on a logarithmic axis.
-            y = [value if value else None for value in values]
+            # Zero has no place on a logarithmic axis, and below this are rounding errors.
+            least = _ROUNDING * max(values)
+            y = [value if value > least else None for value in values]
             panel["series"].append({"name": cell.method, "y": y, "sd": None})
     for panel in panels.values():
         for series in panel["series"]:
