@@ -53,6 +53,8 @@ _COMPUTING = ("cells.py", "convergence.py", "disambiguation.py", "methods.py", "
 # and how much of the progress bar a cell is.
 _COSTS = {"hera": 0.8, "hera-paper": 4.0, "hera-paper-100": 1.2, "lsb-cmm": 0.4, "paloc": 0.2}
 _USUAL_COST = 0.1
+# Between two looks of a worker whether its parent is alive.
+_WATCH_SECONDS = 0.5
 _LEAST_COST = 0.1
 
 
@@ -258,15 +260,26 @@ def _closing_undisturbed(results: Any) -> Iterator[None]:
 
 
 def _compute_and_write(cell: Cell, path: Path, code: dict[str, str], parent: int | None) -> Cell:
-    if parent is not None and os.getppid() != parent:
-        # Nobody waits for the result any more, and a new run may be working already.
-        os._exit(1)
+    if parent is not None:
+        _end_with(parent)
     if code_version() != code:
         raise RuntimeError("the sources of hera-fast have changed during the run: run it again")
     content = {"format": _FORMAT, "cell": asdict(cell), "code": code, **compute(cell)}
     with replacing(path, "cell") as file:
         file.write(json.dumps(plain(content), indent=1).encode())
     return cell
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent: nobody waits, and a new run may be working."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _read(path: Path) -> Result | None:
