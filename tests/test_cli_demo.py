@@ -54,7 +54,7 @@ def test_hera_finds_the_labels(result):
     assert informed["training"] is None
     assert naive["held_out"] + 0.2 < hera["held_out"]
     assert informed["held_out"] - 0.05 < hera["held_out"]
-    assert naive["training"] + 0.12 < hera["training"]
+    assert naive["training"] + 0.15 < hera["training"]
 
 
 def test_examples_and_levels(result):

@@ -53,9 +53,9 @@ _COMPUTING = ("cells.py", "convergence.py", "disambiguation.py", "methods.py", "
 # and how much of the progress bar a cell is.
 _COSTS = {"hera": 0.8, "hera-paper": 4.0, "hera-paper-100": 1.2, "lsb-cmm": 0.4, "paloc": 0.2}
 _USUAL_COST = 0.1
+_LEAST_COST = 0.1
 # Between two looks of a worker whether its parent is alive.
 _WATCH_SECONDS = 0.5
-_LEAST_COST = 0.1
 
 
 @dataclass(frozen=True)
