@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from hera_fast.products import SparseBlocks, cross_product
+from hera_fast.rows import WHOLE, Rows
 
 __all__ = ["CoOccurrence"]
 
@@ -44,6 +45,8 @@ class CoOccurrence:
         That of the confidences.
     sample_weight : ndarray of shape (n,), optional
         Weights of the rows.
+    rows : Rows, default=WHOLE
+        Where the rows are.
 
     Examples
     --------
@@ -57,9 +60,14 @@ class CoOccurrence:
     """
 
     def __init__(
-        self, Y: _Array, dtype: np.dtype[Any], sample_weight: _Array | None = None
+        self,
+        Y: _Array,
+        dtype: np.dtype[Any],
+        sample_weight: _Array | None = None,
+        rows: Rows = WHOLE,
     ) -> None:
-        self._candidates = SparseBlocks(sparse.csr_array(Y, dtype=dtype))
+        self._rows = rows
+        self._candidates = rows.make(_sparse_candidates, Y, dtype)
         self._weight = sample_weight
 
     def scores(self, P: _Array) -> tuple[_Array, _Array]:
@@ -77,7 +85,7 @@ class CoOccurrence:
         labels : ndarray of shape (q,)
             For label j with any candidates.
         """
-        joint = cross_product(P, self._candidates, self._weight)
+        joint = self._rows.sum(cross_product, P, self._candidates, self._weight)
         # A label is always a candidate where it has confidence.
         mass = joint.diagonal().copy()
         np.fill_diagonal(joint, 0)
@@ -88,3 +96,7 @@ class CoOccurrence:
         absent = np.log1p(-share)
         np.fill_diagonal(absent, 0)
         return _WEIGHT * (np.log(share) - np.log1p(-share)), _WEIGHT * absent.sum(axis=1)
+
+
+def _sparse_candidates(Y: _Array, dtype: np.dtype[Any]) -> SparseBlocks:
+    return SparseBlocks(sparse.csr_array(Y, dtype=dtype))

@@ -21,10 +21,12 @@ from hera_fast.products import (
     cross_product,
     each_block,
     multiply_rows,
+    row_blocks,
     sum_blocks,
 )
+from hera_fast.rows import WHOLE, Rows
 
-__all__ = ["Features", "make_features"]
+__all__ = ["CentredRows", "DenseRows", "Features", "make_features"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -33,34 +35,53 @@ _Array = np.ndarray[Any, Any]
 _LOST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 
-class Features(Protocol):
-    """Features Xc = X - mean with row weights w."""
+class Features:
+    """Features Xc = X - mean with row weights w.
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows n and of features d."""
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of rows n and of features d.
+    dtype : dtype
+        float32 or float64, as in X.
+    sample_weight : ndarray of shape (n,) or None
+        The weights w, or None when all are one.
+    total_weight : float
+        The sum of the weights.
+    mean : ndarray of shape (d,), float64
+        What is subtracted from every row.
+    rows : Rows
+        Where the rows are.
+    centred : object
+        The rows themselves, as an argument for functions that work on them.
+    """
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64, as in X."""
-
-    @property
-    def sample_weight(self) -> _Array | None:
-        """The weights w, or None when all are one."""
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the weights."""
-
-    @property
-    def mean(self) -> _Array:
-        """What is subtracted from every row, float64 of shape (d,)."""
-
-    def gram(self) -> _Array:
-        """The weighted sum of xc_i xc_i', float64 of shape (d, d)."""
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        sample_weight: Any,
+        total_weight: float,
+        mean: _Array,
+        rows: Rows,
+        centred: Any,
+    ) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.sample_weight, self.total_weight = sample_weight, total_weight
+        self.mean = mean
+        self.rows, self.centred = rows, centred
+        self._remembered: dict[Hashable, Any] = {}
 
     def remember(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """Make something once for all runs on these features: the first result of that name."""
+        if name not in self._remembered:
+            self._remembered[name] = make()
+        return self._remembered[name]
+
+    def gram(self) -> _Array:
+        """The weighted sum of xc_i xc_i', float64 of shape (d, d)."""
+        gram: _Array = self.rows.sum(_gram, self.centred)
+        return gram
 
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
         """Write Xc W + offset to `out`.
@@ -74,12 +95,82 @@ class Features(Protocol):
         out : ndarray of shape (n, q)
             Of the dtype of the features.
         """
+        self.rows.do(_write_scores, self.centred, W, offset, out)
 
     def correlate(self, R: _Array | SparseBlocks) -> _Array:
         """The weighted sum of xc_i r_i', float64 of shape (d, q), for R of shape (n, q)."""
+        product: _Array = self.rows.sum(_correlation, self.centred, R)
+        return product
+
+    def rotated(self, rotation: _Array, *, keep: bool = True) -> Features:
+        """Features Xc R; or nothing but zeros.
+
+        Parameters
+        ----------
+        rotation : ndarray of shape (d, m)
+            R.
+        keep : bool, default=True
+            Whether to put them there instead of zeros.
+
+        Returns
+        -------
+        Features
+            Dense, with the mean zero.
+        """
+        n_features = rotation.shape[1]
+        centred = self.rows.make(_rotated, self.centred, rotation, keep)
+        return Features(
+            *((self.shape[0], n_features), self.dtype, self.sample_weight, self.total_weight),
+            *(np.zeros(n_features), self.rows, centred),
+        )
+
+    def release(self) -> None:
+        """Forget the rows; sizes, weights and mean remain."""
+        self.centred = None
 
 
-def make_features(X: Any, *, fit_intercept: bool, sample_weight: _Array | None = None) -> Features:
+def _gram(centred: CentredRows) -> _Array:
+    """Return the weighted sum of xc_i xc_i'."""
+    return centred.gram()
+
+
+def _write_scores(centred: CentredRows, W: _Array, offset: _Array, out: _Array) -> None:
+    """Write Xc W + offset to `out`."""
+    centred.scores(W, offset, out)
+
+
+def _correlation(centred: CentredRows, R: _Array | SparseBlocks) -> _Array:
+    """Return the weighted sum of xc_i r_i'."""
+    return centred.correlate(R)
+
+
+def _rotated(centred: CentredRows, rotation: _Array, keep: bool) -> DenseRows:
+    rotated = np.zeros((centred.shape[0], rotation.shape[1]), centred.dtype)
+    if keep:
+        centred.scores(rotation, np.zeros(rotation.shape[1]), rotated)
+    return DenseRows(rotated, centred.weights)
+
+
+class CentredRows(Protocol):
+    """Rows in one place with the three products of :class:`Features`."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    weights: _Array | None
+
+    def gram(self) -> _Array:
+        """The weighted sum of xc_i xc_i'."""
+
+    def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
+        """Write Xc W + offset to `out`."""
+
+    def correlate(self, R: _Array | SparseBlocks) -> _Array:
+        """The weighted sum of xc_i r_i'."""
+
+
+def make_features(
+    X: Any, *, fit_intercept: bool, sample_weight: Any = None, rows: Rows = WHOLE
+) -> Features:
     """Prepare features for the solver.
 
     Parameters
@@ -90,6 +181,8 @@ def make_features(X: Any, *, fit_intercept: bool, sample_weight: _Array | None =
         Whether to subtract the mean of the rows; otherwise the mean counts as zero.
     sample_weight : ndarray of shape (n,), float64, optional
         Not negative. The mean is weighted, too.
+    rows : Rows, default=WHOLE
+        Where the rows are. In blocks, `X` and `sample_weight` stand for their pieces.
 
     Returns
     -------
@@ -112,6 +205,26 @@ def make_features(X: Any, *, fit_intercept: bool, sample_weight: _Array | None =
     >>> features.mean.tolist(), features.gram().tolist()
     ([2.0], [[2.0]])
     """
+    kinds = rows.gather(_check, X, sample_weight)
+    n, (_, d, dtype, is_sparse) = sum(kind[0] for kind in kinds), kinds[0]
+    weight = float(n) if sample_weight is None else float(rows.sum(column_sums, sample_weight))
+    mean = np.zeros(d)
+    if fit_intercept and weight > 0:
+        mean = rows.sum(_sum_of_rows, X, sample_weight) / weight
+    if is_sparse:
+        squares = rows.sum(_squares, X, sample_weight)
+        # Of these, all products would be rounding errors.
+        lost = squares <= (1 + _LOST[dtype]) * weight * mean**2
+        centred = rows.make(_SparseRows, X, mean, sample_weight, lost)
+    else:
+        if fit_intercept:
+            _correct_constant_means(rows, X, sample_weight, mean)
+        centred = rows.make(_dense_rows, X, mean if fit_intercept else None, sample_weight)
+    return Features((n, d), dtype, sample_weight, weight, mean, rows, centred)
+
+
+def _check(X: Any, sample_weight: Any) -> tuple[int, int, np.dtype[Any], bool]:
+    """Raise an error unless these are rows and their weights; say how many and of what kind."""
     if sparse.issparse(X):
         if X.format != "csr":
             raise TypeError(f"X must be a CSR matrix if it is sparse, got {X.format}")
@@ -126,28 +239,42 @@ def make_features(X: Any, *, fit_intercept: bool, sample_weight: _Array | None =
                 f"sample_weight must have shape ({X.shape[0]},) like the rows of X, "
                 f"got {sample_weight.shape}"
             )
-    rows = SparseBlocks(X) if sparse.issparse(X) else X
-    weight = float(X.shape[0]) if sample_weight is None else float(column_sums(sample_weight))
-    mean = np.zeros(X.shape[1])
-    if fit_intercept and weight > 0:
-        mean = column_sums(rows, sample_weight) / weight
-    if isinstance(rows, SparseBlocks):
-        return _SparseFeatures(rows, mean, sample_weight, weight)
-    if fit_intercept:
-        _correct_constant_means(X, sample_weight, mean)
-        X = _centred(X, mean)
-    return _DenseFeatures(X, mean, sample_weight, weight)
+    return *X.shape, X.dtype, sparse.issparse(X)
 
 
-def _correct_constant_means(X: _Array, weights: _Array | None, mean: _Array) -> None:
+def _sum_of_rows(X: Any, weights: _Array | None) -> _Array:
+    return column_sums(row_blocks(X), weights)
+
+
+def _correct_constant_means(rows: Rows, X: Any, weights: Any, mean: _Array) -> None:
     """Make means of equal numbers exact, so that constant features are zero when centred."""
-    counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
-    if len(counted) == 0:
+    firsts = [first for first in rows.gather(_first_counted, X, weights) if first is not None]
+    if not firsts:
         return
-    first = X[counted[0]].astype(np.float64)
-    for feature in np.flatnonzero(np.abs(mean - first) <= 1e-10 * np.abs(first)):
-        if (X[counted, feature] == first[feature]).all():
-            mean[feature] = first[feature]
+    first = firsts[0].astype(np.float64)
+    close = np.flatnonzero(np.abs(mean - first) <= 1e-10 * np.abs(first))
+    if len(close):
+        differing = rows.sum(_count_differing, X, weights, close, first[close])
+        constant = close[differing == 0]
+        mean[constant] = first[constant]
+
+
+def _first_counted(X: _Array, weights: _Array | None) -> _Array | None:
+    counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+    return X[counted[0]] if len(counted) else None
+
+
+def _count_differing(X: _Array, weights: _Array | None, features: _Array, values: _Array) -> _Array:
+    counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+    numbers = [
+        np.count_nonzero(X[counted, feature] != value)
+        for feature, value in zip(features, values, strict=True)
+    ]
+    return np.array(numbers)
+
+
+def _dense_rows(X: _Array, mean: _Array | None, weights: _Array | None) -> DenseRows:
+    return DenseRows(X if mean is None else _centred(X, mean), weights)
 
 
 def _centred(X: _Array, mean: _Array) -> _Array:
@@ -160,99 +287,81 @@ def _centred(X: _Array, mean: _Array) -> _Array:
     return centred
 
 
-class _Memory:
-    """What several runs on the same features share."""
+class DenseRows:
+    """Rows that are centred already."""
 
-    def __init__(self) -> None:
-        self._remembered: dict[Hashable, Any] = {}
-
-    def remember(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        if name not in self._remembered:
-            self._remembered[name] = make()
-        return self._remembered[name]
-
-
-class _DenseFeatures(_Memory):
-    """Features that are centred already."""
-
-    def __init__(self, X: _Array, mean: _Array, weights: _Array | None, total: float) -> None:
-        super().__init__()
+    def __init__(self, X: _Array, weights: _Array | None) -> None:
         self.shape: tuple[int, int] = X.shape
         self.dtype = X.dtype
-        self.mean = mean
-        self._X = X
-        self.sample_weight = weights
-        self.total_weight = total
+        self.X, self.weights = X, weights
 
     def gram(self) -> _Array:
-        n, d = self.shape
+        n, d = self.X.shape
 
         def add(rows: slice, total: _Array) -> None:
-            block = self._X[rows].astype(np.float64, copy=False)
-            if self.sample_weight is not None:
-                block = block * np.sqrt(self.sample_weight[rows, np.newaxis])
+            block = self.X[rows].astype(np.float64, copy=False)
+            if self.weights is not None:
+                block = block * np.sqrt(self.weights[rows, np.newaxis])
             total += block.T @ block
 
         return sum_blocks(add, n, (d, d), d * d)
 
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
-        multiply_rows(self._X, np.ascontiguousarray(W, self.dtype), out, offset)
+        multiply_rows(self.X, np.ascontiguousarray(W, self.X.dtype), out, offset)
 
     def correlate(self, R: _Array | SparseBlocks) -> _Array:
-        return cross_product(self._X, R, self.sample_weight)
+        return cross_product(self.X, R, self.weights)
 
 
-class _SparseFeatures(_Memory):
-    """Features that are centred by correcting their products."""
+class _SparseRows:
+    """Rows whose products are centred afterwards."""
 
-    def __init__(self, X: SparseBlocks, mean: _Array, weights: _Array | None, total: float) -> None:
-        super().__init__()
-        self.shape = X.shape
+    def __init__(self, X: Any, mean: _Array, weights: _Array | None, lost: _Array) -> None:
+        self.shape: tuple[int, int] = X.shape
         self.dtype = X.dtype
-        self.mean = mean
-        self._X = X
-        self.sample_weight = weights
-        self.total_weight = total
-        # Of these, all products would be rounding errors.
-        self._lost = self._squares() <= (1 + _LOST[self.dtype]) * total * mean**2
-
-    def _squares(self) -> _Array:
-        n, d = self.shape
-
-        def add(rows: slice, total: _Array) -> None:
-            block = self._X[rows].copy()
-            block.sum_duplicates()
-            squares = block.astype(np.float64).power(2)
-            weights = self.sample_weight
-            total += (np.ones(block.shape[0]) if weights is None else weights[rows]) @ squares
-
-        return sum_blocks(add, n, (d,), d)
+        self.weights = weights
+        self._X, self._mean, self._lost = SparseBlocks(X), mean, lost
+        n = X.shape[0]
+        self._total_weight = float(n) if weights is None else float(column_sums(weights))
 
     def gram(self) -> _Array:
-        n, d = self.shape
+        n, d = self._X.shape
 
         def add(rows: slice, total: _Array) -> None:
             block = self._X[rows].astype(np.float64)
             weighted = block
-            if self.sample_weight is not None:
-                weights = np.repeat(self.sample_weight[rows], np.diff(block.indptr))
+            if self.weights is not None:
+                weights = np.repeat(self.weights[rows], np.diff(block.indptr))
                 parts = (block.data * weights, block.indices, block.indptr)
                 weighted = sparse.csr_array(parts, shape=block.shape)
             total += (block.T @ weighted).toarray()
 
         # A product of two sparse matrices is faster than the sum of many of them.
         total = sum_blocks(add, n, (d, d), d, large=True)
-        total -= self.total_weight * np.outer(self.mean, self.mean)
+        total -= self._total_weight * np.outer(self._mean, self._mean)
         total[self._lost] = total[:, self._lost] = 0
         return total
 
     def scores(self, W: _Array, offset: _Array, out: _Array) -> None:
-        shift = offset - self.mean @ W
-        multiply_rows(self._X, np.ascontiguousarray(W, self.dtype), out, shift)
+        shift = offset - self._mean @ W
+        multiply_rows(self._X, np.ascontiguousarray(W, self._X.dtype), out, shift)
 
     def correlate(self, R: _Array | SparseBlocks) -> _Array:
-        sums = column_sums(R, self.sample_weight)
-        product = cross_product(self._X, R, self.sample_weight)
-        product -= np.outer(self.mean, sums)
+        sums = column_sums(R, self.weights)
+        product = cross_product(self._X, R, self.weights)
+        product -= np.outer(self._mean, sums)
         product[self._lost] = 0
         return product
+
+
+def _squares(X: Any, weights: _Array | None) -> _Array:
+    """Return the weighted sum of the squares of sparse rows."""
+    blocks, (n, d) = SparseBlocks(X), X.shape
+
+    def add(rows: slice, total: _Array) -> None:
+        block = blocks[rows].copy()
+        block.sum_duplicates()
+        squares = block.astype(np.float64).power(2)
+        total += (np.ones(block.shape[0]) if weights is None else weights[rows]) @ squares
+
+    return sum_blocks(add, n, (d,), d)

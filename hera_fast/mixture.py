@@ -42,14 +42,15 @@ import numpy as np
 from scipy import linalg
 
 from hera_fast.co_occurrence import CoOccurrence
-from hera_fast.features import Features, make_features
+from hera_fast.features import DenseRows, Features
 from hera_fast.kernels import (
     candidate_mass,
     condition_on_candidates,
     held_out_scores,
     softmax,
 )
-from hera_fast.models import Member, Support
+from hera_fast.kernels.held_out import MASS_PARTS
+from hera_fast.models import Member, Support, scores_like
 from hera_fast.products import (
     column_sums,
     cross_product,
@@ -57,7 +58,7 @@ from hera_fast.products import (
     multiply_rows,
     sum_blocks,
 )
-from hera_fast.threads import on_threads
+from hera_fast.rows import WHOLE, Rows
 
 __all__ = ["Mixture", "MixtureState"]
 
@@ -146,23 +147,27 @@ class Mixture:
         state: MixtureState | None = None,
     ) -> None:
         first = features[0]
+        self._rows = rows = first.rows
         self._Y = Y
-        self._total = first.total_weight
-        weight = np.ones(len(Y)) if first.sample_weight is None else first.sample_weight
-        self._row_weight = weight / self._total
-        # Whole weights count rows. If they are smaller than that, their size says nothing.
-        self._n_rows = max(self._total, 1 / float(self._row_weight @ self._row_weight))
+        self._dtype, self._total = first.dtype, first.total_weight
         self._free_arrays: list[_Array] = []
-        self._support = Support(Y, first.dtype)
-        self._co_occurrence = CoOccurrence(
-            *(Y, first.dtype),
-            None if first.sample_weight is None else self._n_rows * self._row_weight,
-        )
-        self._discriminants = on_threads(
+        self._row_weight = rows.make(_shares_of_rows, Y, first.sample_weight, self._total)
+        # Whole weights count rows. If they are smaller than that, their size says nothing.
+        self._n_rows = max(self._total, 1 / float(rows.sum(_squared_norm, self._row_weight)))
+        self._support = rows.make(Support, Y, first.dtype)
+        counts = None
+        if first.sample_weight is not None:
+            counts = rows.make(np.multiply, self._n_rows, self._row_weight)
+        self._co_occurrence = CoOccurrence(Y, first.dtype, counts, rows)
+        self._discriminants = rows.together(
             lambda each: _Discriminant(each, Y, self._n_rows), features
         )
+        if not rows.is_whole:
+            # Nobody else uses these features, and rotated they are there once more.
+            for each in features:
+                each.release()
         # What is left if the user interrupts the first update.
-        q, part = Y.shape[1], 1 / len(features)
+        q, part = len(self._discriminants[0].offset), 1 / len(features)
         self.members = tuple(Member(np.zeros((f.shape[1], q)), np.zeros(q), part) for f in features)
         self.W, self.offset = self.members[0].W, self.members[0].offset
         self.state: Any = MixtureState() if state is None else state
@@ -181,21 +186,25 @@ class Mixture:
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit all discriminants; write the probabilities of the candidates to `Z`."""
-        confidence = self._support.take(P)
-        shares = np.maximum(column_sums(confidence, self._row_weight), _LEAST_SHARE)
+        rows = self._rows
+        confidence = rows.scratch(Support.take, self._support, P)
+        shares = np.maximum(rows.sum(column_sums, confidence, self._row_weight), _LEAST_SHARE)
 
-        def fit(discriminant: _Discriminant) -> _Array:
-            with self._workspace(P) as workspace:
+        def fit(discriminant: _Discriminant) -> Any:
+            with self._workspace() as workspace:
                 discriminant.fit(P, confidence, shares, workspace)
             return discriminant.temper(self._row_weight)
 
-        masses = np.column_stack(on_threads(fit, self._discriminants))
-        weights, likelihood = _mixing_weights(masses, self._row_weight)
-        Z.fill(0)
-        with self._workspace(P) as workspace:
+        masses = rows.make(_side_by_side, rows.together(fit, self._discriminants))
+        weights, likelihood = _mixing_weights(
+            masses, self._row_weight, len(self._discriminants), rows
+        )
+        patterns = self._co_occurrence.scores(P)
+        rows.do(np.ndarray.fill, Z, 0)
+        with self._workspace() as workspace:
             for weight, discriminant in zip(weights, self._discriminants, strict=True):
                 discriminant.add_probabilities(weight, workspace, Z)
-        condition_on_candidates(self._Y, *self._co_occurrence.scores(P), Z)
+        rows.do(condition_on_candidates, self._Y, *patterns, Z)
         members = tuple(
             discriminant.member(weight)
             for weight, discriminant in zip(weights, self._discriminants, strict=True)
@@ -203,12 +212,12 @@ class Mixture:
         self._finish_iteration(likelihood, members)
 
     @contextmanager
-    def _workspace(self, like: _Array) -> Iterator[_Array]:
+    def _workspace(self) -> Iterator[_Array]:
         """Lend an array. There are as many as members that are fitted at the same time."""
         try:
             array = self._free_arrays.pop()
         except IndexError:
-            array = np.empty_like(like)
+            array = self._rows.make(scores_like, self._Y, self._dtype)
         yield array
         self._free_arrays.append(array)
 
@@ -231,7 +240,8 @@ class Mixture:
         if state.iterations < most and change > TOLERANCE * abs(state.likelihood):
             return
         if state.best is None or state.likelihood > state.best.likelihood:
-            state.best = _Fit(state.stage, state.likelihood, P.copy(), self.members)
+            P = self._rows.copy(P)
+            state.best = _Fit(state.stage, state.likelihood, P, self.members)
             state.failures = 0
         else:
             state.failures += 1
@@ -257,17 +267,18 @@ class Mixture:
         return P
 
 
-def _mixing_weights(masses: _Array, row_weight: _Array) -> tuple[_Array, float]:
+def _mixing_weights(
+    masses: _Array, row_weight: _Array, n_members: int, rows: Rows = WHOLE
+) -> tuple[_Array, float]:
     """Weights that make the candidates likely, by expectation maximisation; the log-likelihood.
 
     `masses` has the probability of the candidates, for each row and each discriminant.
     """
-    weights = np.full(masses.shape[1], 1 / masses.shape[1])
-    for _ in range(_WEIGHT_STEPS if len(weights) > 1 else 0):
-        joint = masses * weights
-        weights = (row_weight / joint.sum(axis=1)) @ joint
-    weights /= weights.sum()
-    return weights, float(row_weight @ np.log(masses @ weights))
+    weights = np.full(n_members, 1 / n_members)
+    for _ in range(_WEIGHT_STEPS if n_members > 1 else 0):
+        weights = rows.sum(_expected_weights, masses, weights, row_weight)
+    weights = weights / weights.sum()
+    return weights, float(rows.sum(_log_likelihood, masses, weights, row_weight))
 
 
 class _Discriminant:
@@ -283,121 +294,229 @@ class _Discriminant:
     """
 
     def __init__(self, features: Features, Y: _Array, n_rows: float) -> None:
-        (n, d), q = features.shape, Y.shape[1]
+        self._rows = rows = features.rows
         self._Y = Y
         self._n_rows = n_rows
-        self._seen = Y.any(axis=0)
+        self._seen = rows.sum(_count_candidates, Y) > 0
         self._total = features.total_weight
         # Faster than the default where all eigenvectors are wanted.
         values, self._rotation = linalg.eigh(
             features.gram() / self._total, overwrite_a=True, driver="evd"
         )
         self._values = np.maximum(values, 0)
-        self._rows = np.empty((n, d), features.dtype)
-        features.scores(self._rotation, np.zeros(d), self._rows)
-        if not self._values.any():
-            # All features are constant, and this would be rounding errors.
-            self._rows.fill(0)
-        self._features = make_features(
-            self._rows, fit_intercept=False, sample_weight=features.sample_weight
-        )
-        self._scores = np.empty((n, q), features.dtype)
-        self._row_parts = np.empty((n, 3))
+        # If all features are constant, rotating them would show rounding errors.
+        self._features = features.rotated(self._rotation, keep=bool(self._values.any()))
+        self._scores = rows.make(scores_like, Y, features.dtype)
+        self._row_parts = rows.make(_row_parts, Y)
         # Nobody's candidates get no probability anywhere.
         self.offset = np.where(self._seen, 0.0, -np.inf)
         self.temperature = 1.0
 
     def set_shrinkage(self, shrinkage: float) -> None:
         """Add this part of the variance of all features to that of each of them."""
-        limits = np.finfo(self._rows.dtype)
+        limits = np.finfo(self._features.dtype)
         variance = max(float(self._values.sum()), float(limits.tiny / limits.eps))
         self._inverse = 1 / (self._values + shrinkage * variance)
-        leverages = np.empty(len(self._rows))
-
-        def square(rows: slice) -> None:
-            leverages[rows] = np.square(self._rows[rows], dtype=np.float64) @ self._inverse
-
-        each_block(square, *self._rows.shape)
-        leverages = (1 + leverages) / self._total
-        # One of several equal rows is left out, not all of them.
-        if self._features.sample_weight is not None:
-            leverages *= np.minimum(self._features.sample_weight, 1)
-        leverages = np.minimum(leverages, _LARGEST_LEVERAGE)
-        self._leverages = leverages.astype(self._rows.dtype)
-        self._other_weight = 1 / (1 - leverages)
-        if self._features.sample_weight is not None:
-            self._other_weight *= self._features.sample_weight
-        self._own_weight = self._other_weight * leverages
+        features = self._features
+        self._leverages = self._rows.make(
+            _leverages, features.centred, features.sample_weight, self._inverse, self._total
+        )
 
     def fit(self, P: _Array, confidence: Any, shares: _Array, workspace: _Array) -> None:
         """Fit to the confidences, which are `P` in both forms."""
-        features = self._features
-        W = self._inverse[:, np.newaxis] * features.correlate(confidence) / self._total
+        correlation, other_correlation, own_products, own_mass = self._rows.sum(
+            _fit_sums, self._features.centred, self._leverages, P, confidence
+        )
+        W = self._inverse[:, np.newaxis] * correlation / self._total
         # P'H for the held-out fits H, without making them: their map is known only afterwards.
-        explained = cross_product(self._rows, confidence, self._other_weight).T @ W
-        explained -= cross_product(P, confidence, self._own_weight)
-        explained += np.outer(column_sums(confidence, self._own_weight), shares)
+        explained = other_correlation.T @ W
+        explained -= own_products
+        explained += np.outer(own_mass, shares)
         rows = self._n_rows * shares
         own = rows / (rows + min(_COMMON_ROWS, self._n_rows / len(rows)))
         link = _link(explained / self._total, shares) * (own / own.max())
         self._W = W @ link
-        no_offset = np.zeros(len(shares))
-        features.scores(self._W, no_offset, self._scores)
-        multiply_rows(confidence, link.astype(workspace.dtype), workspace, no_offset)
-        held_out_scores(
-            *(self._scores, workspace, self._leverages),
-            *((shares @ link).astype(workspace.dtype), self._scores),
+        self._rows.do(
+            *(_judge, self._features.centred, self._leverages, confidence),
+            *(self._W, link, shares @ link, self._scores, workspace),
         )
         self._match_shares(shares, workspace)
 
     def _match_shares(self, shares: _Array, workspace: _Array) -> None:
         """Move the offsets towards where the mean probability of each label is its share."""
-        self._write_probabilities(workspace)
-        weight, (n, q) = self._features.sample_weight, workspace.shape
-        factors = np.ones(q)
-
-        def add(rows: slice, total: _Array) -> None:
-            block = workspace[rows]
-            scale = 1 / (block @ factors.astype(block.dtype))
-            total += (scale if weight is None else scale * weight[rows]) @ block
-
+        rows = self._rows
+        rows.do(_write_probabilities, self._scores, self.offset, workspace)
+        factors = np.ones(len(shares))
         for _ in range(_SHARE_STEPS):
-            means = factors * sum_blocks(add, n, (q,), q) / self._total
+            sums = rows.sum(_share_sums, workspace, self._features.sample_weight, factors)
+            means = factors * sums / self._total
             ratios = shares / np.maximum(means, float(np.finfo(np.float64).tiny))
-            factors *= np.where(self._seen, np.clip(ratios, *_RATIOS), 1)
+            factors = factors * np.where(self._seen, np.clip(ratios, *_RATIOS), 1)
         self.offset = self.offset + np.log(factors)
 
-    def _write_probabilities(self, out: _Array) -> None:
-        out[...] = self._scores
-        softmax(self.offset.astype(out.dtype), out)
-
-    def temper(self, row_weight: _Array) -> _Array:
+    def temper(self, row_weight: _Array) -> Any:
         """Move the temperature, and return the probability of each row's candidates before that."""
-        offset = self.offset.astype(self._scores.dtype)
-        candidate_mass(self._scores, offset, self._Y, self.temperature, self._row_parts)
-        _, slope, curvature = row_weight @ self._row_parts
+        rows = self._rows
+        _, slope, curvature = rows.sum(
+            *(_mass_sums, self._scores, self.offset, self._Y, self.temperature),
+            *(row_weight, self._row_parts),
+        )
         # Newton's method for the logarithm of the temperature, in small steps.
         slope *= self.temperature
         curvature = self.temperature**2 * curvature + slope
         step = -slope / curvature if curvature < 0 else math.copysign(_LARGEST_STEP, slope)
         step = min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
         self.temperature = min(max(self.temperature * math.exp(step), _COLDEST), _HOTTEST)
-        return np.exp(np.maximum(self._row_parts[:, 0], _LEAST_LOG))
+        return rows.make(_masses, self._row_parts)
 
     def add_probabilities(self, weight: float, workspace: _Array, Z: _Array) -> None:
         """Add this part of the probabilities, at temperature 1, to `Z`."""
-        self._write_probabilities(workspace)
-
-        def add(rows: slice) -> None:
-            workspace[rows] *= weight
-            Z[rows] += workspace[rows]
-
-        each_block(add, *Z.shape)
+        self._rows.do(_add_probabilities, self._scores, self.offset, weight, workspace, Z)
 
     def member(self, weight: float) -> Member:
         """The discriminant in the features as they came, at its temperature."""
         W = self._rotation @ self._W
         return Member(self.temperature * W, self.temperature * self.offset, float(weight))
+
+
+# ---- what is done where the rows are ------------------------------------------------------------
+
+
+class _Leverages(NamedTuple):
+    """How much rows decide about their own fits, and what follows from that."""
+
+    leverages: _Array
+    other_weight: _Array
+    own_weight: _Array
+
+
+def _row_parts(Y: _Array) -> _Array:
+    return np.empty((len(Y), len(MASS_PARTS)))
+
+
+def _count_candidates(Y: _Array) -> _Array:
+    counts: _Array = Y.sum(axis=0)
+    return counts
+
+
+def _shares_of_rows(Y: _Array, weights: _Array | None, total: float) -> _Array:
+    return (np.ones(len(Y)) if weights is None else weights) / total
+
+
+def _squared_norm(row_weight: _Array) -> float:
+    return float(row_weight @ row_weight)
+
+
+def _leverages(
+    centred: DenseRows, weights: _Array | None, inverse: _Array, total: float
+) -> _Leverages:
+    F = centred.X
+    leverages = np.empty(len(F))
+
+    def square(rows: slice) -> None:
+        leverages[rows] = np.square(F[rows], dtype=np.float64) @ inverse
+
+    each_block(square, *F.shape)
+    leverages = (1 + leverages) / total
+    # One of several equal rows is left out, not all of them.
+    if weights is not None:
+        leverages *= np.minimum(weights, 1)
+    leverages = np.minimum(leverages, _LARGEST_LEVERAGE)
+    other_weight = 1 / (1 - leverages)
+    if weights is not None:
+        other_weight *= weights
+    return _Leverages(leverages.astype(F.dtype), other_weight, other_weight * leverages)
+
+
+def _fit_sums(
+    centred: DenseRows, leverages: _Leverages, P: _Array, confidence: Any
+) -> tuple[_Array, ...]:
+    """Return F'P, the same with the weights of others, and what rows say about themselves."""
+    return (
+        centred.correlate(confidence),
+        cross_product(centred.X, confidence, leverages.other_weight),
+        cross_product(P, confidence, leverages.own_weight),
+        column_sums(confidence, leverages.own_weight),
+    )
+
+
+def _judge(
+    centred: DenseRows,
+    leverages: _Leverages,
+    confidence: Any,
+    W: _Array,
+    link: _Array,
+    subtracted: _Array,
+    scores: _Array,
+    workspace: _Array,
+) -> None:
+    """Write what the other rows say about each row."""
+    no_offset = np.zeros(len(link))
+    centred.scores(W, no_offset, scores)
+    multiply_rows(confidence, link.astype(workspace.dtype), workspace, no_offset)
+    held_out_scores(
+        *(scores, workspace, leverages.leverages),
+        *(subtracted.astype(workspace.dtype), scores),
+    )
+
+
+def _write_probabilities(scores: _Array, offset: _Array, out: _Array) -> None:
+    out[...] = scores
+    softmax(offset.astype(out.dtype), out)
+
+
+def _share_sums(probabilities: _Array, weights: _Array | None, factors: _Array) -> _Array:
+    """Sum the probabilities of each label if its odds are multiplied, but for the factor."""
+    n, q = probabilities.shape
+
+    def add(rows: slice, total: _Array) -> None:
+        block = probabilities[rows]
+        scale = 1 / (block @ factors.astype(block.dtype))
+        total += (scale if weights is None else scale * weights[rows]) @ block
+
+    return sum_blocks(add, n, (q,), q)
+
+
+def _mass_sums(
+    scores: _Array,
+    offset: _Array,
+    Y: _Array,
+    temperature: float,
+    row_weight: _Array,
+    row_parts: _Array,
+) -> _Array:
+    candidate_mass(scores, offset.astype(scores.dtype), Y, temperature, row_parts)
+    return row_weight @ row_parts
+
+
+def _masses(row_parts: _Array) -> _Array:
+    return np.exp(np.maximum(row_parts[:, 0], _LEAST_LOG))
+
+
+def _side_by_side(masses: list[_Array]) -> _Array:
+    return np.column_stack(masses)
+
+
+def _expected_weights(masses: _Array, weights: _Array, row_weight: _Array) -> _Array:
+    joint = masses * weights
+    expected: _Array = (row_weight / joint.sum(axis=1)) @ joint
+    return expected
+
+
+def _log_likelihood(masses: _Array, weights: _Array, row_weight: _Array) -> float:
+    return float(row_weight @ np.log(masses @ weights))
+
+
+def _add_probabilities(
+    scores: _Array, offset: _Array, weight: float, workspace: _Array, Z: _Array
+) -> None:
+    _write_probabilities(scores, offset, workspace)
+
+    def add(rows: slice) -> None:
+        workspace[rows] *= weight
+        Z[rows] += workspace[rows]
+
+    each_block(add, *Z.shape)
 
 
 def _link(explained: _Array, shares: _Array) -> _Array:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import linalg, sparse
 
-from hera_fast.features import Features
+from hera_fast.features import CentredRows, Features
 from hera_fast.kernels import fit_gradient, ranking_score_gradient, softmax
 from hera_fast.products import BLOCK_ROWS, SparseBlocks, column_sums
 
@@ -24,6 +24,7 @@ __all__ = [
     "Model",
     "Support",
     "ranking_curvature",
+    "scores_like",
 ]
 
 _Array = np.ndarray[Any, Any]
@@ -86,6 +87,11 @@ class Model(Protocol):
         """Return the confidences that belong to the model, given the last ones."""
 
 
+def scores_like(Y: _Array, dtype: np.dtype[Any]) -> _Array:
+    """Allocate numbers for each row and label."""
+    return np.empty(Y.shape, dtype)
+
+
 class _Single:
     """A model of one kind of features that knows no stages."""
 
@@ -125,18 +131,36 @@ class _LinearModel(_Single):
         self._gradient = workspace
         self._alpha, self._beta, self._ranking = alpha, beta, ranking
 
-    def _slope(self, P: _Array, Z: _Array) -> _Array:
-        """Derivative of the objective by W; that by the scores is left in the workspace."""
-        if self._ranking:
-            ranking_score_gradient(Z, P, self._gradient)
-        else:
-            self._gradient.fill(0)
-        fit_gradient(Z, P, self._alpha, self._gradient)
-        return self._features.correlate(self._gradient) + 2 * self._beta * self.W
+    def _slopes(self, P: _Array, Z: _Array) -> tuple[_Array, _Array]:
+        """Derivatives of the objective by W, and by an intercept."""
+        features = self._features
+        slope, total = features.rows.sum(
+            *(_slopes, features.centred, features.sample_weight, Z, P),
+            *(self._alpha, self._ranking, self._gradient),
+        )
+        return slope + 2 * self._beta * self.W, total
 
     def penalty(self) -> float:
         """``beta |W|^2``."""
         return float(self._beta * np.vdot(self.W, self.W))
+
+
+def _slopes(
+    centred: CentredRows,
+    weights: _Array | None,
+    Z: _Array,
+    P: _Array,
+    alpha: float,
+    ranking: bool,
+    gradient: _Array,
+) -> tuple[_Array, _Array]:
+    """Derivatives of the losses by W and by an intercept; `gradient` gets those by the scores."""
+    if ranking:
+        ranking_score_gradient(Z, P, gradient)
+    else:
+        gradient.fill(0)
+    fit_gradient(Z, P, alpha, gradient)
+    return centred.correlate(gradient), column_sums(gradient, weights)
 
 
 class LeastSquares(_LinearModel):
@@ -193,12 +217,13 @@ class LeastSquares(_LinearModel):
         """Take one step from the current W; `Z` holds its scores from the second time on."""
         if not self._has_scores:
             self._features.scores(self.W, self.offset, Z)
-            self._has_scores = True
-        W = self.W - linalg.cho_solve(self._factor, self._slope(P, Z), overwrite_b=True)
+            # In blocks, scores are not kept.
+            self._has_scores = self._features.rows.is_whole
+        slope, total = self._slopes(P, Z)
+        W = self.W - linalg.cho_solve(self._factor, slope, overwrite_b=True)
         offset = self.offset
         if self._fit_intercept:
             # The features are centred, so the intercept is a problem of its own.
-            total = column_sums(self._gradient, self._features.sample_weight)
             offset = offset - total / (self._curvature * self._features.total_weight)
         self.W, self.offset = W, offset
         self._features.scores(W, offset, Z)
@@ -237,8 +262,6 @@ class GradientDescent(_LinearModel):
     ) -> None:
         super().__init__(features, n_labels, workspace, alpha=alpha, beta=beta, ranking=ranking)
         self._n_steps, self._step_size = n_steps, step_size
-        weight = features.sample_weight
-        self._counts: Any = True if weight is None else weight[:, np.newaxis] > 0
         gram = features.remember("gram", features.gram)
         self._largest: float = features.remember(
             "largest eigenvalue", lambda: float(np.linalg.eigvalsh(gram)[-1])
@@ -249,14 +272,21 @@ class GradientDescent(_LinearModel):
         step = self._step_size or 1 / self._curvature(P)
         for _ in range(self._n_steps):
             self._features.scores(self.W, self.offset, Z)
-            self.W -= step * self._slope(P, Z)
+            self.W = self.W - step * self._slopes(P, Z)[0]
         self._features.scores(self.W, self.offset, Z)
 
     def _curvature(self, P: _Array) -> float:
         # Here confidences may exceed 1, and the weights of the ranking loss with them.
-        largest = float(P.max(initial=0, where=self._counts))
+        features = self._features
+        largest = max(features.rows.gather(_largest, P, features.sample_weight))
         ranking = self._ranking * ranking_curvature(P.shape[1]) * largest**2
         return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
+
+
+def _largest(P: _Array, weights: _Array | None) -> float:
+    """Return the largest confidence of a row that counts."""
+    counts: Any = True if weights is None else weights[:, np.newaxis] > 0
+    return float(P.max(initial=0, where=counts))
 
 
 class Support:
@@ -305,11 +335,11 @@ class GaussianDiscriminant(_Single):
     """
 
     def __init__(self, features: Features, Y: _Array, *, shrinkage: float) -> None:
-        n_features, n_labels = features.shape[1], Y.shape[1]
+        n_features, n_labels = features.shape[1], features.rows.gather(np.shape, Y)[0][1]
         self.W = np.zeros((n_features, n_labels))
         self.offset = np.zeros(n_labels)
         self._features = features
-        self._support = Support(Y, features.dtype)
+        self._support = features.rows.make(Support, Y, features.dtype)
         self._total = features.total_weight
         self._scale, self._moments = features.remember("scaled moments", self._scaled_moments)
         # Less would drown in rounding errors, and the covariance would not be definite. They grow
@@ -322,7 +352,6 @@ class GaussianDiscriminant(_Single):
         if _FEW_LABELS * n_labels <= n_features and self._shrinkage >= math.sqrt(eps):
             name = "moments with shrinkage", self._shrinkage
             self._factor = features.remember(name, self._factorise)
-        self._no_offset = np.zeros(n_labels)
 
     def _scaled_moments(self) -> tuple[_Array, _Array]:
         """The deviation of each feature, and the moments of the features divided by it."""
@@ -346,11 +375,12 @@ class GaussianDiscriminant(_Single):
 
     def update(self, P: _Array, Z: _Array) -> None:
         """Fit the Gaussians, write the probabilities of the labels to `Z`."""
-        confidence = self._support.take(P)
-        mass = column_sums(confidence, self._features.sample_weight)
-        seen = mass > 0
+        features = self._features
+        mass, means = features.rows.sum(
+            _label_sums, features.centred, features.sample_weight, self._support, P
+        )
         shares = mass / self._total
-        means = self._features.correlate(confidence) / np.where(seen, mass, 1)
+        means /= np.where(mass > 0, mass, 1)
         means /= self._scale[:, np.newaxis]
         W = self._whitened(means, shares)
         with np.errstate(divide="ignore"):
@@ -358,8 +388,7 @@ class GaussianDiscriminant(_Single):
             offset = np.log(shares) - 0.5 * np.einsum("ij,ij->j", means, W)
         W /= self._scale[:, np.newaxis]
         self.W, self.offset = W, offset
-        self._features.scores(W, self._no_offset, Z)
-        softmax(offset.astype(Z.dtype), Z)
+        features.rows.do(_write_probabilities, features.centred, W, offset, Z)
 
     def _whitened(self, means: _Array, shares: _Array) -> _Array:
         """The inverse of the covariance A - B D B' times the means B, where D are the shares."""
@@ -376,3 +405,16 @@ class GaussianDiscriminant(_Single):
     def penalty(self) -> float:
         """Nothing: the likelihood is not part of the objective."""
         return 0.0
+
+
+def _label_sums(
+    centred: CentredRows, weights: _Array | None, support: Support, P: _Array
+) -> tuple[_Array, _Array]:
+    """Return the confidence of each label, and the sum of the rows weighted by it."""
+    confidence = support.take(P)
+    return column_sums(confidence, weights), centred.correlate(confidence)
+
+
+def _write_probabilities(centred: CentredRows, W: _Array, offset: _Array, out: _Array) -> None:
+    centred.scores(W, np.zeros(len(offset)), out)
+    softmax(offset.astype(out.dtype), out)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +33,8 @@ _SPARSE_ENTRIES = 1 << 18
 _DENSE_QUERIES = 8192
 _SPARSE_QUERIES = 128
 _SPARSE_POINTS = 4096
+
+NO_POINT = "points must have at least one row that counts, got none"
 
 
 def nearest_rows(points: Any, queries: Any = None, *, n_neighbors: int) -> tuple[_Array, _Array]:
@@ -76,9 +78,9 @@ def nearest_rows(points: Any, queries: Any = None, *, n_neighbors: int) -> tuple
         self_neighbors(points, squares, indices)
     else:
         if is_sparse:
-            queries, points = _canonical(queries), _canonical(points)
+            queries, points = canonical(queries), canonical(points)
         search = _search_sparse if is_sparse else _search_dense
-        for start, stop in _query_blocks(queries, k):
+        for start, stop in query_blocks(queries, k):
             found = search(queries[start:stop], points, k + is_self)
             if is_self:
                 found = _leave_out(np.arange(start, stop), *found)
@@ -158,7 +160,7 @@ def neighbor_scores(
         queries, points, n_neighbors, neighbor_rank, multiplicity, normalize=normalize
     )
     for start, weights, indices in blocks:
-        _add_up(weights, indices, confidence, out[start : start + len(weights)])
+        add_up(weights, indices, confidence, out[start : start + len(weights)])
 
 
 def neighbor_weights(
@@ -215,35 +217,125 @@ def _weight_blocks(
     normalize: bool,
 ) -> Iterator[tuple[int, _Array, _Array]]:
     """Yield the first query of each block, with the weights and indices of the neighbours."""
+    check_counts(n_neighbors, neighbor_rank)
+    counted = count_rows(points, n_neighbors, multiplicity)
+    k = min(int(n_neighbors), counted.n_copies)
+    if k == 0:
+        raise ValueError(NO_POINT)
+    if sparse.issparse(queries):
+        queries = canonical(queries)
+    for start, _, indices in search_blocks(queries, counted, k):
+        block = queries[start : start + len(indices)]
+        weights = weigh(block, counted.rows, indices, neighbor_rank, normalize=normalize)
+        yield start, weights, counted.original(indices)
+
+
+# ---- steps that block_neighbors takes as well ---------------------------------------------------
+
+
+class CountedRows(NamedTuple):
+    """The points that count at all."""
+
+    rows: Any
+    counts: _Array | None  # how often each of them counts, up to k; None means once
+    numbers: _Array | None  # which points they are; None means all of them
+    n_copies: int
+
+    def original(self, indices: _Array) -> _Array:
+        return indices if self.numbers is None else self.numbers[indices]
+
+
+def count_rows(points: Any, n_neighbors: int, multiplicity: _Array | None) -> CountedRows:
+    counts = _check_multiplicity(multiplicity, points.shape[0])
+    if sparse.issparse(points):
+        points = canonical(points)
+    if counts is None:
+        return CountedRows(points, None, None, points.shape[0])
+    # More copies than neighbours make no difference, and their sum might overflow.
+    counts = np.minimum(counts, n_neighbors).astype(np.int64)
+    n_copies = int(counts.sum())
+    if counts.all():
+        return CountedRows(points, counts, None, n_copies)
+    numbers = np.flatnonzero(counts)
+    return CountedRows(points[numbers], counts[numbers], numbers, n_copies)
+
+
+def search_blocks(
+    queries: Any, counted: CountedRows, k: int
+) -> Iterator[tuple[int, _Array, _Array]]:
+    """Yield the first query of each block, with squared distances and indices of k neighbours."""
+    rows, counts = counted.rows, counted.counts
+    search = _search_sparse if sparse.issparse(rows) else _search_dense
+    for start, stop in query_blocks(queries, k):
+        squares, indices = search(queries[start:stop], rows, min(k, rows.shape[0]))
+        if counts is not None:
+            used = _copies(indices, counts, k).ravel()
+            squares = np.repeat(squares.ravel(), used).reshape(-1, k)
+            indices = np.repeat(indices.ravel(), used).reshape(-1, k)
+        yield start, squares, indices
+
+
+def weigh(
+    queries: Any, points: Any, indices: _Array, neighbor_rank: int | None, *, normalize: bool
+) -> _Array:
+    """Return the weight of each neighbour."""
+    k = indices.shape[1]
+    rank = (k + 1) // 2 if neighbor_rank is None else min(int(neighbor_rank), k)
+    weigh_rows = _weigh_sparse if sparse.issparse(points) else _weigh_dense
+    return weigh_rows(queries, points, indices, rank, normalize)
+
+
+def add_up(weights: _Array, indices: _Array, confidence: Any, out: _Array) -> None:
+    m, k = weights.shape
+    n, q = confidence.shape
+    size = max(1, _BLOCK_ENTRIES // max(1, q))
+    for start in range(0, m, size):
+        stop = min(start + size, m)
+        offsets = np.arange(0, (stop - start) * k + 1, k)
+        block = (weights[start:stop].ravel(), indices[start:stop].ravel(), offsets)
+        sums = sparse.csr_array(block, shape=(stop - start, n)) @ confidence
+        out[start:stop] = sums.toarray() if sparse.issparse(sums) else sums
+
+
+def query_blocks(queries: Any, k: int) -> Iterator[tuple[int, int]]:
+    m = queries.shape[0]
+    if sparse.issparse(queries):
+        most = min(_SPARSE_QUERIES, _BLOCK_ENTRIES // (k + 1) ** 2)
+        yield from _row_blocks(queries.indptr, max(1, most), 1)
+        return
+    size = max(1, min(_DENSE_QUERIES, _BLOCK_ENTRIES // k))
+    for start in range(0, m, size):
+        yield start, min(start + size, m)
+
+
+def check_counts(n_neighbors: Any, neighbor_rank: Any = None) -> None:
     _check_positive("n_neighbors", n_neighbors)
     if neighbor_rank is not None:
         _check_positive("neighbor_rank", neighbor_rank)
-    is_sparse = sparse.issparse(points)
-    counts = _check_multiplicity(multiplicity, points.shape[0])
-    if is_sparse:
-        queries, points = _canonical(queries), _canonical(points)
-    labelled = None
-    n_points = points.shape[0]
-    if counts is not None:
-        # More copies than neighbours make no difference, and their sum might overflow.
-        counts = np.minimum(counts, n_neighbors).astype(np.int64)
-        n_points = int(counts.sum())
-        if not counts.all():
-            labelled = np.flatnonzero(counts)
-            points, counts = points[labelled], counts[labelled]
-    if n_points == 0:
-        raise ValueError("points must have at least one row that counts, got none")
-    k = min(int(n_neighbors), n_points)
-    rank = (k + 1) // 2 if neighbor_rank is None else min(int(neighbor_rank), k)
-    search = _search_sparse if is_sparse else _search_dense
-    weigh = _weigh_sparse if is_sparse else _weigh_dense
-    for start, stop in _query_blocks(queries, k):
-        block = queries[start:stop]
-        _, indices = search(block, points, min(k, points.shape[0]))
-        if counts is not None:
-            indices = _repeat(indices, counts, k)
-        weights = weigh(block, points, indices, rank, normalize)
-        yield start, weights, indices if labelled is None else labelled[indices]
+
+
+def check_csr(queries: Any, points: Any, n_queries: int, n_points: int, dtype: Any) -> None:
+    """Check CSR matrices."""
+    for name, rows, size in (("queries", queries, n_queries), ("points", points, n_points)):
+        if not sparse.issparse(rows) or rows.format != "csr":
+            kind = f"{rows.format} matrix" if sparse.issparse(rows) else type(rows).__name__
+            raise TypeError(f"{name} must be a CSR matrix if one of them is sparse, got {kind}")
+        if rows.dtype != dtype:
+            raise TypeError(f"{name} must be {dtype} like confidence, got {rows.dtype}")
+        if rows.shape[0] != size:
+            raise ValueError(f"{name} must have {size} rows, got {rows.shape[0]}")
+    if queries.shape[1] != points.shape[1]:
+        raise ValueError(
+            f"points must have {queries.shape[1]} columns like queries, got {points.shape[1]}"
+        )
+
+
+def canonical(rows: Any) -> Any:
+    """Return rows with each column at most once, in order: sums then go from left to right."""
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def _check_positive(name: str, value: Any) -> None:
@@ -264,18 +356,7 @@ def _check_rows(queries: Any, points: Any, confidence: _Array, out: _Array) -> N
         )
         return
     check_arrays("confidence[n,q] -> out[m,q]", confidence, out)
-    for name, rows, like in (("queries", queries, out), ("points", points, confidence)):
-        if not sparse.issparse(rows) or rows.format != "csr":
-            kind = f"{rows.format} matrix" if sparse.issparse(rows) else type(rows).__name__
-            raise TypeError(f"{name} must be a CSR matrix if one of them is sparse, got {kind}")
-        if rows.dtype != like.dtype:
-            raise TypeError(f"{name} must be {like.dtype} like confidence, got {rows.dtype}")
-        if rows.shape[0] != len(like):
-            raise ValueError(f"{name} must have {len(like)} rows, got {rows.shape[0]}")
-    if queries.shape[1] != points.shape[1]:
-        raise ValueError(
-            f"points must have {queries.shape[1]} columns like queries, got {points.shape[1]}"
-        )
+    check_csr(queries, points, len(out), len(confidence), out.dtype)
 
 
 def _check_multiplicity(multiplicity: Any, n_points: int) -> _Array | None:
@@ -291,25 +372,6 @@ def _check_multiplicity(multiplicity: Any, n_points: int) -> _Array | None:
     return multiplicity
 
 
-def _canonical(rows: Any) -> Any:
-    """Return rows with each column at most once, in order: sums then go from left to right."""
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
-
-
-def _query_blocks(queries: Any, k: int) -> Iterator[tuple[int, int]]:
-    m = queries.shape[0]
-    if sparse.issparse(queries):
-        most = min(_SPARSE_QUERIES, _BLOCK_ENTRIES // (k + 1) ** 2)
-        yield from _row_blocks(queries.indptr, max(1, most), 1)
-        return
-    size = max(1, min(_DENSE_QUERIES, _BLOCK_ENTRIES // k))
-    for start in range(0, m, size):
-        yield start, min(start + size, m)
-
-
 def _row_blocks(offsets: _Array, most: int, least: int) -> Iterator[tuple[int, int]]:
     """Divide rows that begin at `offsets` into blocks with a bounded number of entries.
 
@@ -323,23 +385,11 @@ def _row_blocks(offsets: _Array, most: int, least: int) -> Iterator[tuple[int, i
         start = stop
 
 
-def _repeat(indices: _Array, counts: _Array, k: int) -> _Array:
-    """Write each neighbour as often as it counts, up to k in all."""
+def _copies(indices: _Array, counts: _Array, k: int) -> _Array:
+    """Return how often each neighbour is written, k times in all."""
     copies = counts[indices]
     before = np.cumsum(copies, axis=1) - copies
-    used = np.clip(k - before, 0, copies)
-    return np.repeat(indices.ravel(), used.ravel()).reshape(len(indices), k)
-
-
-def _add_up(weights: _Array, indices: _Array, confidence: _Array, out: _Array) -> None:
-    m, k = weights.shape
-    n, q = confidence.shape
-    size = max(1, _BLOCK_ENTRIES // max(1, q))
-    for start in range(0, m, size):
-        stop = min(start + size, m)
-        offsets = np.arange(0, (stop - start) * k + 1, k)
-        block = (weights[start:stop].ravel(), indices[start:stop].ravel(), offsets)
-        out[start:stop] = sparse.csr_array(block, shape=(stop - start, n)) @ confidence
+    return np.clip(k - before, 0, copies)
 
 
 # ---- dense rows --------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from hera_fast.features import Features
 from hera_fast.kernels import low_rank_target, update_multipliers
 from hera_fast.kernels.updates import UPDATE_PARTS
 from hera_fast.products import column_sums, cross_product
+from hera_fast.rows import WHOLE, Rows
 from hera_fast.run import Options, Residuals, Solution
 from hera_fast.svd import shrink_singular_values
 
-__all__ = ["LowRankNoise", "WeightedShrinkage"]
+__all__ = ["LowRankNoise", "WeightedShrinkage", "norm_of_candidates", "zeros_like"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -28,26 +29,42 @@ class WeightedShrinkage:
     ----------
     sample_weight : ndarray of shape (n,) or None
     options : Options
+    rows : Rows, default=WHOLE
+        Where the rows are.
     """
 
-    def __init__(self, sample_weight: _Array | None, options: Options) -> None:
+    def __init__(self, sample_weight: _Array | None, options: Options, rows: Rows = WHOLE) -> None:
         self._options = options
-        self._roots: _Array | None = None
+        self._rows = rows
+        self._roots: Any = None
         if sample_weight is not None:
             # A row of weight zero does not count, but its noise is wanted all the same.
-            least = 1e-18 * sample_weight.max()
-            self._roots = np.sqrt(np.maximum(sample_weight, least))[:, np.newaxis]
+            least = 1e-18 * max(rows.gather(np.max, sample_weight))
+            self._roots = rows.make(_roots, sample_weight, least)
 
     def shrink(self, A: _Array, threshold: float, out: _Array) -> tuple[int, float]:
         """Write the result to `out`, return its rank and nuclear norm. `A` is used up."""
+        rows = self._rows
         if self._roots is not None:
-            A *= self._roots
+            rows.do(_multiply_rows, A, self._roots)
         rank, nuclear_norm = shrink_singular_values(
-            A, threshold, self._options.svd, out, self._options.random_state
+            *(A, threshold, self._options.svd, out, self._options.random_state), rows=rows
         )
         if self._roots is not None:
-            out /= self._roots
+            rows.do(_divide_rows, out, self._roots)
         return rank, nuclear_norm
+
+
+def _roots(weights: _Array, least: float) -> _Array:
+    return np.sqrt(np.maximum(weights, least))[:, np.newaxis]
+
+
+def _multiply_rows(A: _Array, factors: _Array) -> None:
+    A *= factors
+
+
+def _divide_rows(A: _Array, factors: _Array) -> None:
+    A /= factors
 
 
 class LowRankNoise:
@@ -85,23 +102,24 @@ class LowRankNoise:
         # Not read while the penalty is zero.
         self.E = self.M = workspace
         self._options = options
+        self._rows = rows = features.rows
         self._Y = Y
-        self._low_rank = workspace
         self.is_active = options.nu > 0
         if not self.is_active:
             return
-        self._target = np.empty_like(P)
-        self._row_parts = np.empty((len(P), len(UPDATE_PARTS)))
+        self._low_rank = workspace if rows.is_whole else rows.make(zeros_like, P)
+        self._target = rows.make(np.subtract, Y, P)
+        self._row_parts = rows.make(_row_parts, Y)
         self._weight = features.sample_weight
-        self._shrinkage = WeightedShrinkage(self._weight, options)
+        self._shrinkage = WeightedShrinkage(self._weight, options, rows)
         first_penalty = min(options.penalty or 0.1 * (options.alpha or 1.0), options.max_penalty)
-        np.subtract(Y, P, out=self._target)
-        gram = cross_product(self._target, self._target, self._weight)
+        gram = rows.sum(cross_product, self._target, self._target, self._weight)
         largest = math.sqrt(max(float(np.linalg.eigvalsh(gram)[-1]), 0.0))
         self._nu = options.nu * first_penalty * largest
-        self._norm_Y = math.sqrt(float(column_sums(Y.sum(axis=1), self._weight)))
+        self._norm_Y = norm_of_candidates(rows, Y, self._weight)
         if start is None or not start.multipliers:
-            self.E, self.M, self.penalty = np.zeros_like(P), np.zeros_like(P), first_penalty
+            self.E, self.M = rows.make(zeros_like, P), rows.make(zeros_like, P)
+            self.penalty = first_penalty
         else:
             (self.M,) = start.multipliers
             self.E, self.penalty = start.E, min(start.penalty, options.max_penalty)
@@ -114,16 +132,17 @@ class LowRankNoise:
         """Take the E step and the multiplier's step for new confidences."""
         if not self.is_active:
             return Residuals(0.0, 0.0)
-        o = self._options
-        low_rank_target(self._Y, P, self.M, self.penalty, self._target)
+        o, rows = self._options, self._rows
+        rows.do(low_rank_target, self._Y, P, self.M, self.penalty, self._target)
         self.rank, nuclear_norm = self._shrinkage.shrink(
             self._target, self._nu / self.penalty, self._low_rank
         )
         self.objective = self._nu * nuclear_norm
-        update_multipliers(
-            self._Y, P, self._low_rank, self.penalty, self.E, self.M, self._row_parts
+        rows.do(
+            *(update_multipliers, self._Y, P, self._low_rank, self.penalty),
+            *(self.E, self.M, self._row_parts),
         )
-        primal, dual, multiplier = np.sqrt(column_sums(self._row_parts, self._weight))
+        primal, dual, multiplier = np.sqrt(rows.sum(column_sums, self._row_parts, self._weight))
         scale = max(multiplier, o.alpha * self._norm_Y)
         return Residuals(
             float(primal / self._norm_Y), float(self.penalty * dual / scale) if scale else 0.0
@@ -133,3 +152,21 @@ class LowRankNoise:
         """Choose the next penalty."""
         o = self._options
         self.penalty = o.next_penalty(self.penalty, residuals, o.max_penalty)
+
+
+def norm_of_candidates(rows: Rows, Y: _Array, weights: _Array | None) -> float:
+    """Return the Frobenius norm of the candidates."""
+    return math.sqrt(float(rows.sum(_count_candidates, Y, weights)))
+
+
+def zeros_like(P: _Array) -> _Array:
+    """Allocate zeros of the same kind."""
+    return np.zeros_like(P)
+
+
+def _count_candidates(Y: _Array, weights: _Array | None) -> _Array:
+    return column_sums(Y.sum(axis=1), weights)
+
+
+def _row_parts(Y: _Array) -> _Array:
+    return np.empty((len(Y), len(UPDATE_PARTS)))

@@ -28,8 +28,8 @@ from hera_fast.kernels import (
     update_multipliers_paper,
 )
 from hera_fast.kernels.updates import PAPER_UPDATE_PARTS
-from hera_fast.models import GradientDescent
-from hera_fast.noise import WeightedShrinkage
+from hera_fast.models import GradientDescent, scores_like
+from hera_fast.noise import WeightedShrinkage, norm_of_candidates, zeros_like
 from hera_fast.products import column_sums
 from hera_fast.run import FIT_CALLER, Observer, Options, Recorder, Residuals, Solution
 from hera_fast.solver import equal_confidence
@@ -57,10 +57,12 @@ def solve_paper(
     anything having converged. Where J or E belongs at zero, small residuals show that they act.
     """
     o = options
-    P = equal_confidence(Y, features.dtype) if o.init == "equal" else Y.astype(features.dtype)
-    Z, gradient = np.empty_like(P), np.empty_like(P)
+    rows, dtype = features.rows, features.dtype
+    first_confidence = equal_confidence if o.init == "equal" else _as_numbers
+    P = rows.make(first_confidence, Y, dtype)
+    Z, gradient = (rows.make(scores_like, Y, dtype) for _ in range(2))
     model = GradientDescent(
-        *(features, Y.shape[1], gradient),
+        *(features, rows.gather(np.shape, Y)[0][1], gradient),
         alpha=o.alpha,
         beta=o.beta,
         ranking=o.ranking,
@@ -120,21 +122,23 @@ class Splitting:
     def __init__(
         self, features: Features, Y: _Array, P: _Array, workspace: _Array, options: Options
     ) -> None:
+        self._rows = rows = features.rows
         self._most = options.max_penalty, options.max_split_penalty or options.max_penalty
         first = options.penalty or _FIRST_PENALTY
         penalties = first, options.split_penalty or first
         self.penalty, self.split_penalty = map(min, penalties, self._most)
-        self.E, self._J, self._M, self._N = (np.zeros_like(P) for _ in range(4))
+        self.E, self._J, self._M, self._N = (rows.make(zeros_like, P) for _ in range(4))
         self.loss, self.rank, self.acts = math.nan, 0, False
         self._options = options
         self._weight, self._total = features.sample_weight, features.total_weight
         self.mass = self._mass(P)
         self._Y = Y
-        self._norm_Y = math.sqrt(float(column_sums(Y.sum(axis=1), self._weight)))
-        self._shrinkage = WeightedShrinkage(self._weight, options)
-        self._work, self._low_rank = workspace, np.empty_like(P)
-        self._row_loss = np.zeros(len(P), P.dtype)
-        self._row_parts = np.empty((len(P), len(PAPER_UPDATE_PARTS)))
+        self._n_labels = rows.gather(np.shape, Y)[0][1]
+        self._norm_Y = norm_of_candidates(rows, Y, self._weight)
+        self._shrinkage = WeightedShrinkage(self._weight, options, rows)
+        self._work, self._low_rank = workspace, rows.make(zeros_like, P)
+        self._row_loss = rows.make(_row_loss, Y, features.dtype)
+        self._row_parts = rows.make(_row_parts, Y)
 
     @property
     def multipliers(self) -> tuple[_Array, ...]:
@@ -150,47 +154,33 @@ class Splitting:
 
     def descend(self, Z: _Array, P: _Array) -> None:
         """Step 2: gradient descent on P, projected to P >= 0. The step cannot raise the loss."""
-        o, q = self._options, self._Y.shape[1]
+        o = self._options
         # Everything but the ranking loss amounts to pull/2 |P - target|^2.
         pull = o.alpha + self.penalty + self.split_penalty
-        step = o.step_size or 1 / (pull + o.ranking * 4 * math.log(2) / q)
-        gradient, target = self._work, self._low_rank
-        np.subtract(self._Y, self.E, out=target)
-        target *= self.penalty
-        for weight, array in ((o.alpha, Z), (self.split_penalty, self._J)):
-            np.multiply(array, weight, out=gradient)
-            target += gradient
-        target += self._M
-        target -= self._N
-        target /= pull
-        for _ in range(o.inner_iter):
-            if o.ranking:
-                ranking_confidence_gradient(Z, P, gradient)
-            else:
-                gradient.fill(0)
-            fit_gradient(P, target, pull, gradient)
-            gradient *= step
-            # An interrupt must not find P half way.
-            np.subtract(P, gradient, out=gradient)
-            np.maximum(gradient, 0, out=P)
+        step = o.step_size or 1 / (pull + o.ranking * 4 * math.log(2) / self._n_labels)
+        self._rows.do(
+            *(_descend, Z, P, self._Y, self.E, self._J, self._M, self._N),
+            *((o.alpha, self.penalty, self.split_penalty), step, o.inner_iter, o.ranking),
+            *(self._work, self._low_rank),
+        )
 
     def update(self, Z: _Array, P: _Array) -> Residuals:
         """Steps 3 and 4, then the multipliers; also the loss, but for the term with W."""
-        o = self._options
-        low_rank_target(self._Y, P, self._M, self.penalty, self._work)
+        o, rows = self._options, self._rows
+        rows.do(low_rank_target, self._Y, P, self._M, self.penalty, self._work)
         self.rank, nuclear_norm = self._shrinkage.shrink(
             self._work, o.nu / self.penalty, self._low_rank
         )
-        update_multipliers_paper(
-            *(self._Y, P, Z, self._low_rank, self.penalty, self.split_penalty, o.mu),
-            *(self.E, self._J, self._M, self._N, self._row_parts),
+        rows.do(
+            *(update_multipliers_paper, self._Y, P, Z, self._low_rank, self.penalty),
+            *(self.split_penalty, o.mu, self.E, self._J, self._M, self._N, self._row_parts),
         )
         if o.ranking:
-            ranking_loss(Z, P, self._row_loss)
-        sums = column_sums(self._row_parts, self._weight).tolist()
-        parts = dict(zip(PAPER_UPDATE_PARTS, sums, strict=True))
+            rows.do(ranking_loss, Z, P, self._row_loss)
+        row_sums, losses = rows.sum(_sums, self._row_parts, self._row_loss, self._weight)
+        parts = dict(zip(PAPER_UPDATE_PARTS, row_sums.tolist(), strict=True))
         self.loss = (
-            float(column_sums(self._row_loss, self._weight))
+            float(losses)
             + (o.alpha / 2 * parts["fit"] + o.mu * parts["sparsity"] + o.nu * nuclear_norm)
             + (parts["multiplier"] + self.penalty / 2 * parts["primal"])
             + (parts["split_multiplier"] + self.split_penalty / 2 * parts["split_primal"])
@@ -212,7 +202,60 @@ class Splitting:
         self.split_penalty = o.next_penalty(self.split_penalty, residuals, most_split)
 
     def _mass(self, P: _Array) -> float:
-        return float(column_sums(P, self._weight).sum()) / self._total
+        return float(self._rows.sum(column_sums, P, self._weight).sum()) / self._total
+
+
+def _as_numbers(Y: _Array, dtype: np.dtype[Any]) -> _Array:
+    return Y.astype(dtype)
+
+
+def _row_loss(Y: _Array, dtype: np.dtype[Any]) -> _Array:
+    return np.zeros(len(Y), dtype)
+
+
+def _row_parts(Y: _Array) -> _Array:
+    return np.empty((len(Y), len(PAPER_UPDATE_PARTS)))
+
+
+def _sums(row_parts: _Array, row_loss: _Array, weights: _Array | None) -> tuple[_Array, _Array]:
+    return column_sums(row_parts, weights), column_sums(row_loss, weights)
+
+
+def _descend(
+    Z: _Array,
+    P: _Array,
+    Y: _Array,
+    E: _Array,
+    J: _Array,
+    M: _Array,
+    N: _Array,
+    weights: tuple[float, float, float],
+    step: float,
+    n_steps: int,
+    ranking: bool,
+    gradient: _Array,
+    target: _Array,
+) -> None:
+    alpha, penalty, split_penalty = weights
+    pull = sum(weights)
+    np.subtract(Y, E, out=target)
+    target *= penalty
+    for weight, array in ((alpha, Z), (split_penalty, J)):
+        np.multiply(array, weight, out=gradient)
+        target += gradient
+    target += M
+    target -= N
+    target /= pull
+    for _ in range(n_steps):
+        if ranking:
+            ranking_confidence_gradient(Z, P, gradient)
+        else:
+            gradient.fill(0)
+        fit_gradient(P, target, pull, gradient)
+        gradient *= step
+        # An interrupt must not find P half way.
+        np.subtract(P, gradient, out=gradient)
+        np.maximum(gradient, 0, out=P)
 
 
 def _warn_of_collapse(mass: float, first_mass: float, o: Options, *, explained: bool) -> None:

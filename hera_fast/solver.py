@@ -20,7 +20,7 @@ import numpy as np
 from hera_fast.features import Features
 from hera_fast.kernels import confidence_step
 from hera_fast.mixture import Mixture
-from hera_fast.models import GaussianDiscriminant, LeastSquares, Model
+from hera_fast.models import GaussianDiscriminant, LeastSquares, Model, scores_like
 from hera_fast.noise import LowRankNoise
 from hera_fast.products import column_sums
 from hera_fast.run import Observer, Options, Recorder, Solution
@@ -58,9 +58,10 @@ def solve(
     -------
     Solution
     """
-    o = options
-    P = equal_confidence(Y, features.dtype)
-    Z, workspace, row_objective = np.empty_like(P), np.empty_like(P), np.empty(len(P))
+    o, rows, dtype = options, features.rows, features.dtype
+    P = rows.at_candidates(Y, equal_confidence, Y, dtype)
+    Z, workspace = rows.scratch(scores_like, Y, dtype), rows.scratch(scores_like, Y, dtype)
+    row_objective = rows.scratch(_row_numbers, Y)
     noise = LowRankNoise(features, Y, P, workspace, o, start)
     model = make_model((features, *more_features), Y, workspace, o, start)
     if start is not None:
@@ -71,13 +72,13 @@ def solve(
     try:
         while recorder.goes_on:
             model.update(P, Z)
-            confidence_step(
-                *(Z, Y, noise.E, noise.M, fit, o.mu, noise.penalty, o.ranking),
+            rows.do(
+                *(confidence_step, Z, Y, noise.E, noise.M, fit, o.mu, noise.penalty, o.ranking),
                 *(P, row_objective),
             )
+            loss = float(rows.sum(column_sums, row_objective, features.sample_weight))
             residuals = noise.update(P)
             model.advance(P)
-            loss = float(column_sums(row_objective, features.sample_weight))
             recorder.record(
                 *(model, P, noise.E if noise.is_active else None),
                 objective=loss + model.penalty() + noise.objective,
@@ -91,7 +92,8 @@ def solve(
     recorder.warn_unless_ended()
     if not noise.is_active:
         P = model.finish(P)
-        np.subtract(Y, P, out=noise.E)
+        if rows.is_whole:  # in blocks, it takes no more space than P to store both
+            np.subtract(Y, P, out=noise.E)
     return Solution(
         *(model.W, model.offset, P, noise.E, noise.multipliers),
         penalty=noise.penalty,
@@ -108,6 +110,10 @@ def equal_confidence(Y: _Array, dtype: np.dtype[Any]) -> _Array:
     P = Y.astype(dtype)
     P /= P.sum(axis=1, keepdims=True)
     return P
+
+
+def _row_numbers(Y: _Array) -> _Array:
+    return np.empty(len(Y))
 
 
 def make_model(
@@ -129,7 +135,7 @@ def make_model(
         model = GaussianDiscriminant(features[0], Y, shrinkage=options.shrinkage)
     else:
         model = LeastSquares(
-            *(features[0], Y.shape[1], workspace),
+            *(features[0], features[0].rows.gather(np.shape, Y)[0][1], workspace),
             alpha=options.alpha,
             beta=options.beta,
             ranking=options.ranking,

@@ -31,7 +31,7 @@ import math
 import os
 import threading
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -41,6 +41,7 @@ from sklearn.utils import check_random_state
 from hera_fast.kernels._check import check_arrays
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.products import each_block, sum_blocks
+from hera_fast.rows import WHOLE, Rows
 
 __all__ = ["shrink_singular_values", "singular_value_threshold"]
 
@@ -158,6 +159,7 @@ def shrink_singular_values(
     method: str,
     out: _Array,
     random_state: int | np.random.RandomState | None = None,
+    rows: Rows = WHOLE,
 ) -> tuple[int, float]:
     """Do what :func:`singular_value_threshold` does, without looking at the arguments.
 
@@ -165,6 +167,8 @@ def shrink_singular_values(
     ----------
     A, threshold, method, out, random_state
         As there; all of the right type, shape and range.
+    rows : Rows, default=WHOLE
+        Where the rows of `A` and `out` are.
 
     Returns
     -------
@@ -183,11 +187,15 @@ def shrink_singular_values(
     (2, 3.0)
     """
     random = check_random_state(0 if random_state is None else random_state)
-    if A.size == 0:
-        return 0, 0.0
-    if not (A.flags.forc and A.flags.aligned):
-        A = A.copy()
-    tall, tall_out = (A, out) if A.shape[0] >= A.shape[1] else (A.T, out.T)
+    if rows.is_whole:
+        if A.size == 0:
+            return 0, 0.0
+        if not (A.flags.forc and A.flags.aligned):
+            A = A.copy()
+        if A.shape[0] < A.shape[1]:
+            A, out = A.T, out.T
+    kinds = rows.gather(_kind, A)
+    tall = _Tall(A, sum(kind[0] for kind in kinds), *kinds[0][1:], rows)
     exponent = 0
     with blas_threads(1):
         found = None
@@ -202,12 +210,30 @@ def shrink_singular_values(
                 found = _decompose(tall, gram, threshold, method, random)
         values, vectors = found
         kept = values > threshold
-        _shrink(tall, vectors[:, kept], 1 - threshold / values[kept], tall_out)
+        rows.do(_shrink, tall.A, vectors[:, kept], 1 - threshold / values[kept], out)
     if exponent:
-        np.ldexp(out, -exponent, out=out)
-    noise = _EPS * len(tall) * values.max(initial=0)
+        rows.do(_scale, out, -exponent)
+    noise = _EPS * tall.n * values.max(initial=0)
     rank = int(np.count_nonzero(values > max(threshold, noise)))
     return rank, _times_power_of_two(float((values[kept] - threshold).sum()), -exponent)
+
+
+class _Tall(NamedTuple):
+    """A matrix with at least as many rows as columns, or one whose rows are in blocks."""
+
+    A: Any
+    n: int
+    q: int
+    dtype: np.dtype[Any]
+    rows: Rows
+
+
+def _kind(A: _Array) -> tuple[int, int, np.dtype[Any]]:
+    return *A.shape, A.dtype
+
+
+def _scale(A: _Array, exponent: int) -> None:
+    np.ldexp(A, exponent, out=A)
 
 
 def _check(A: _Array, threshold: float, method: str, out: _Array | None) -> tuple[float, _Array]:
@@ -236,7 +262,7 @@ def _check(A: _Array, threshold: float, method: str, out: _Array | None) -> tupl
     return threshold, out
 
 
-def _scaled_gram(tall: _Array) -> tuple[_Array, int, _Array]:
+def _scaled_gram(tall: _Tall) -> tuple[_Tall, int, _Array]:
     """The matrix times a power of two, the exponent of that, and its Gram matrix.
 
     The exponent is zero and nothing is copied unless squares leave the floating range.
@@ -244,12 +270,16 @@ def _scaled_gram(tall: _Array) -> tuple[_Array, int, _Array]:
     gram = _gram(tall)
     if _in_range(gram, tall.dtype):
         return tall, 0, gram
-    largest = max(float(tall.max()), -float(tall.min()))
+    largest = max(tall.rows.gather(_largest, tall.A))
     if not math.isfinite(largest):
         raise ValueError("A must be finite, got NaN or infinity")
     exponent = -math.frexp(largest)[1]
-    tall = np.ldexp(tall, exponent)
+    tall = tall._replace(A=tall.rows.make(np.ldexp, tall.A, exponent))
     return tall, exponent, _gram(tall)
+
+
+def _largest(A: _Array) -> float:
+    return max(float(A.max()), -float(A.min()))
 
 
 def _in_range(gram: _Array, dtype: np.dtype[Any]) -> bool:
@@ -262,51 +292,68 @@ def _times_power_of_two(number: float, exponent: int) -> float:
         return float(np.ldexp(number, exponent))
 
 
-def _gram(tall: _Array, basis: _Array | None = None) -> _Array:
+def _gram(tall: _Tall, basis: _Array | None = None) -> _Array:
     """A'A, or (A basis)'(A basis), in double precision."""
-    n, q = tall.shape
+    gram: _Array = tall.rows.sum(_gram_of, tall.A, basis)
+    return gram
+
+
+def _gram_of(A: _Array, basis: _Array | None) -> _Array:
+    n, q = A.shape
 
     def add(rows: slice, total: _Array) -> None:
-        block = tall[rows].astype(np.float64, copy=False)
+        block = A[rows].astype(np.float64, copy=False)
         if basis is not None:
             block = block @ basis
         with np.errstate(all="ignore"):  # the caller looks at the result
             total += block.T @ block
 
-    copies = basis is not None or tall.dtype != np.float64
+    copies = basis is not None or A.dtype != np.float64
     return sum_blocks(add, n, (q, q), q * q, large=not copies)
 
 
-def _gram_in_single(tall: _Array) -> tuple[_Array, float]:
+def _gram_in_single(tall: _Tall) -> tuple[_Array, float]:
     """A'A from products in single precision, and about the Frobenius norm of its error."""
-    n, q = tall.shape
-    signs = np.random.RandomState(0).choice([-1.0, 1.0], q)
-
-    def add(rows: slice, total: _Array) -> None:
-        block = tall[rows]
-        with np.errstate(all="ignore"):  # the caller looks at the result
-            total[:q] += block.T @ block
-            block = block.astype(np.float64)
-            total[q] += np.einsum("ij,ij->j", block, block)
-            total[q + 1] += (block @ signs) @ block
-
-    total = sum_blocks(add, n, (q + 2, q), q * q)
-    gram, squares, image = total[:q], total[q], total[q + 1]
+    signs = np.random.RandomState(0).choice([-1.0, 1.0], tall.q)
+    total = tall.rows.sum(_gram_and_checks, tall.A, signs)
+    gram, squares, image = total[: tall.q], total[tall.q], total[tall.q + 1]
     # Where columns have little in common, as those of labels, nearly all of the error is here.
     np.fill_diagonal(gram, squares)
     with np.errstate(all="ignore"):
         return gram, float(np.linalg.norm(signs @ gram - image))
 
 
-def _full(tall: _Array) -> tuple[_Array, _Array]:
-    _, values, rows = linalg.svd(
-        tall.astype(np.float64), full_matrices=False, overwrite_a=True, check_finite=False
-    )
+def _gram_and_checks(A: _Array, signs: _Array) -> _Array:
+    n, q = A.shape
+
+    def add(rows: slice, total: _Array) -> None:
+        block = A[rows]
+        with np.errstate(all="ignore"):  # the caller looks at the result
+            total[:q] += block.T @ block
+            block = block.astype(np.float64)
+            total[q] += np.einsum("ij,ij->j", block, block)
+            total[q + 1] += (block @ signs) @ block
+
+    return sum_blocks(add, n, (q + 2, q), q * q)
+
+
+def _full(tall: _Tall) -> tuple[_Array, _Array]:
+    if tall.rows.is_whole:
+        matrix = tall.A.astype(np.float64)
+    else:
+        # The triangles have the same singular values and vectors as all rows together.
+        matrix = np.vstack(tall.rows.gather(_triangle, tall.A))
+    _, values, rows = linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
     return values, rows.T
 
 
+def _triangle(A: _Array) -> _Array:
+    triangle: _Array = np.linalg.qr(A.astype(np.float64), mode="r")
+    return triangle
+
+
 def _decompose_in_single(
-    tall: _Array, threshold: float, method: str, random: np.random.RandomState
+    tall: _Tall, threshold: float, method: str, random: np.random.RandomState
 ) -> tuple[_Array, _Array] | None:
     """What :func:`_decompose` returns, or None if that takes double precision."""
     if threshold == 0:
@@ -315,7 +362,7 @@ def _decompose_in_single(
     if not _in_range(gram, tall.dtype):
         return None
     trace = float(np.trace(gram))
-    noise = _SINGLE_MARGIN * error + _noise(len(tall), trace)
+    noise = _SINGLE_MARGIN * error + _noise(tall.n, trace)
     if threshold * threshold >= trace + noise:
         return _nothing(len(gram))
     if threshold * threshold <= 2 * noise:
@@ -330,13 +377,13 @@ def _decompose_in_single(
 
 
 def _decompose(
-    tall: _Array, gram: _Array, threshold: float, method: str, random: np.random.RandomState
+    tall: _Tall, gram: _Array, threshold: float, method: str, random: np.random.RandomState
 ) -> tuple[_Array, _Array]:
     """Singular values and right singular vectors.
 
     All above the threshold are there; of those below there may be some, all or none.
     """
-    n, q = tall.shape
+    n, q = tall.n, tall.q
     trace = float(np.trace(gram))
     if threshold >= math.sqrt(trace):
         return _nothing(q)
@@ -391,7 +438,7 @@ def _eigenpairs(
     return np.linalg.eigh(gram) if few is None else few
 
 
-def _refined(tall: _Array, gram: _Array) -> tuple[_Array, _Array]:
+def _refined(tall: _Tall, gram: _Array) -> tuple[_Array, _Array]:
     """Decompose by way of a second Gram matrix, which is well-conditioned.
 
     B = A V / S has nearly orthonormal columns, as far as the first Gram matrix told them apart.
@@ -508,15 +555,15 @@ def _accurate(
     return bool(error <= max(tolerance * size, rounding) and skew <= tolerance)
 
 
-def _shrink(tall: _Array, vectors: _Array, weights: _Array, out: _Array) -> None:
+def _shrink(A: _Array, vectors: _Array, weights: _Array, out: _Array) -> None:
     """Write A V diag(weights) V' to `out`."""
-    n, q = tall.shape
+    n, q = A.shape
     shrunk = (vectors * weights).T
     factors = [vectors, shrunk] if 2 * len(weights) < q else [vectors @ shrunk]
-    *first, last = (np.ascontiguousarray(factor, tall.dtype) for factor in factors)
+    *first, last = (np.ascontiguousarray(factor, A.dtype) for factor in factors)
 
     def multiply(rows: slice) -> None:
-        block = tall[rows]
+        block = A[rows]
         for factor in first:
             block = block @ factor
         np.matmul(block, last, out=out[rows])

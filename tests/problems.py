@@ -96,16 +96,16 @@ def iteration_peaks(model, X, Y, sample_weight=None):
     return peaks
 
 
-def interrupted_calls(function, prepare):
+def interrupted_calls(function, prepare, inside=None):
     """Call a Python function with an interrupt before each of its lines.
 
-    `prepare` returns the arguments of a call. They are yielded after it was interrupted; a call
+    Or of the lines of `inside`, which it calls. `prepare` returns the arguments of a call. They are yielded after it was interrupted; a call
     without interrupt ends the iteration.
     """
     for n_lines in itertools.count():
         arguments = prepare()
         try:
-            with _interrupt_after(n_lines, function.__code__):
+            with _interrupt_after(n_lines, (inside or function).__code__):
                 function(*arguments)
         except KeyboardInterrupt:
             yield arguments

@@ -47,6 +47,10 @@ def fitted(problem, P, shrinkage, **attributes):
     return discriminant, shares
 
 
+def mixing_weights(masses, row_weight):
+    return module._mixing_weights(masses, row_weight, masses.shape[1])
+
+
 @st.composite
 def small_fits(draw):
     """Rows that are none of them alone in the world, labels with confidence, and weights."""
@@ -84,7 +88,7 @@ def test_scores_come_from_regressions_without_the_row(fit, shrinkage):
     problem, P = fit
     discriminant, shares = fitted(problem, P, shrinkage)
     # Rows beyond are cut off; another test looks at them.
-    assume(discriminant._leverages.max() < 0.99)
+    assume(discriminant._leverages.leverages.max() < 0.99)
     assume(shares.min() > 1e-3)
     expected = naive.scores(problem.X, problem.w, P, shrinkage)
     scale = np.abs(expected).max()
@@ -99,7 +103,7 @@ def test_held_out_fits_are_those_of_regressions_without_the_row(fit, shrinkage):
         patch.setattr(module, "_COMMON_ROWS", 0.0)
         patch.setattr(module, "_link", lambda explained, shares: np.eye(len(shares)))
         discriminant, shares = fitted(problem, P, shrinkage)
-    assume(discriminant._leverages.max() < 0.99)
+    assume(discriminant._leverages.leverages.max() < 0.99)
     expected = naive.held_out_fits(problem.X, problem.w, P, shrinkage)
     np.testing.assert_allclose(discriminant._scores + shares, expected, rtol=0, atol=1e-9)
 
@@ -170,8 +174,8 @@ def test_a_row_that_decides_alone_has_a_bounded_leverage():
     Y = np.ones((6, 2), bool)
     P = confidences(np.random.default_rng(0), Y, 1)
     discriminant, _ = fitted(Problem(X, Y), P, 1e-9)
-    np.testing.assert_allclose(discriminant._leverages[:2], 0.999)
-    assert discriminant._leverages[2:].max() < 0.5
+    np.testing.assert_allclose(discriminant._leverages.leverages[:2], 0.999)
+    assert discriminant._leverages.leverages[2:].max() < 0.5
     assert np.isfinite(discriminant._scores).all()
 
 
@@ -247,7 +251,7 @@ def test_the_mean_probability_of_each_label_becomes_its_share(monkeypatch, is_we
     P = confidences(rng, Y, 1)
     discriminant, shares = fitted(problem, P, 0.1)
     probabilities = np.empty_like(P)
-    discriminant._write_probabilities(probabilities)
+    module._write_probabilities(discriminant._scores, discriminant.offset, probabilities)
     means = problem.w @ probabilities / problem.w.sum()
     np.testing.assert_allclose(means, shares, rtol=1e-8)
     # It is not there from the start.
@@ -260,12 +264,12 @@ def test_each_fit_brings_the_probabilities_closer_to_the_shares():
     X, Y, _ = clusters(60, 3, 5, noise=0.6)
     P = confidences(np.random.default_rng(1), Y, 1)
     discriminant, shares = fitted(Problem(X, Y), P, 0.01)
-    probabilities, workspace = np.empty_like(P), np.empty_like(P)
+    probabilities = np.empty_like(P)
     gaps = []
     for _ in range(20):
-        discriminant._write_probabilities(probabilities)
+        module._write_probabilities(discriminant._scores, discriminant.offset, probabilities)
         gaps.append(np.abs(probabilities.mean(axis=0) - shares).sum())
-        discriminant._match_shares(shares, workspace)
+        discriminant._match_shares(shares, np.empty_like(P))
     assert np.all(np.diff(gaps) < 1e-12)
     assert gaps[-1] < 0.1 * gaps[0]
 
@@ -276,10 +280,10 @@ def test_labels_that_nobody_has_as_a_candidate_get_no_probability():
     Y[:, 0] |= ~Y.any(axis=1)
     P = confidences(np.random.default_rng(0), Y, 1)
     discriminant, _ = fitted(Problem(X, Y), P, 0.1)
-    probabilities, workspace = np.empty_like(P), np.empty_like(P)
+    probabilities = np.empty_like(P)
     for _ in range(3):
-        discriminant._match_shares(P.mean(axis=0), workspace)
-        discriminant._write_probabilities(probabilities)
+        discriminant._match_shares(P.mean(axis=0), np.empty_like(P))
+        module._write_probabilities(discriminant._scores, discriminant.offset, probabilities)
         assert (probabilities[:, 2] == 0).all()
     assert discriminant.offset[2] == -np.inf
     assert np.isfinite(np.delete(discriminant.offset, 2)).all()
@@ -386,7 +390,7 @@ def mass_tables(draw, most_members=4):
 @given(table=mass_tables())
 def test_weights_against_one_row_after_the_other(table):
     masses, row_weight = table
-    weights, likelihood = module._mixing_weights(masses, row_weight)
+    weights, likelihood = mixing_weights(masses, row_weight)
     expected = naive.mixing_weights(masses, row_weight)
     np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-12)
     assert weights.sum() == pytest.approx(1, rel=1e-14)
@@ -400,7 +404,7 @@ def test_no_step_lowers_the_likelihood(table):
     with pytest.MonkeyPatch.context() as patch:
         for n_steps in range(20):
             patch.setattr(module, "_WEIGHT_STEPS", n_steps)
-            weights, likelihood = module._mixing_weights(*table)
+            weights, likelihood = mixing_weights(*table)
             assert likelihood == pytest.approx(naive.likelihood(*table, weights), rel=1e-12)
             likelihoods.append(likelihood)
     rounding = 1e-12 * (1 + np.abs(likelihoods).max())
@@ -414,7 +418,7 @@ def test_many_steps_reach_the_best_weights(monkeypatch, n_members, seed):
     rng = np.random.default_rng(seed)
     masses, row_weight = rng.random((12, n_members)), rng.random(12)
     row_weight /= row_weight.sum()
-    weights, likelihood = module._mixing_weights(masses, row_weight)
+    weights, likelihood = mixing_weights(masses, row_weight)
     best = minimize(
         lambda v: -naive.likelihood(masses, row_weight, v),
         np.full(n_members, 1 / n_members),
@@ -431,7 +435,7 @@ def test_many_steps_reach_the_best_weights(monkeypatch, n_members, seed):
 
 
 def test_one_member_has_all_the_weight():
-    weights, likelihood = module._mixing_weights(np.array([[0.5], [0.25]]), np.array([0.5, 0.5]))
+    weights, likelihood = mixing_weights(np.array([[0.5], [0.25]]), np.array([0.5, 0.5]))
     assert weights.tolist() == [1.0]
     assert likelihood == pytest.approx(1.5 * np.log(0.5))
 
@@ -441,8 +445,8 @@ def test_rows_without_weight_do_not_matter(table, seed):
     masses, row_weight = table
     others = np.random.default_rng(seed).random((5, masses.shape[1]))
     more = np.vstack([others, masses]), np.concatenate([np.zeros(5), row_weight])
-    weights, likelihood = module._mixing_weights(masses, row_weight)
-    comp, comp_likelihood = module._mixing_weights(*more)
+    weights, likelihood = mixing_weights(masses, row_weight)
+    comp, comp_likelihood = mixing_weights(*more)
     np.testing.assert_allclose(comp, weights, rtol=0, atol=1e-12)
     assert comp_likelihood == pytest.approx(likelihood, rel=1e-12)
 

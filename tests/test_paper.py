@@ -24,7 +24,7 @@ from strategies import seeds
 
 from hera_fast import HERAClassifier
 from hera_fast.models import GradientDescent
-from hera_fast.paper import Splitting, _warn_of_collapse, solve_paper
+from hera_fast.paper import Splitting, _descend, _warn_of_collapse, solve_paper
 from hera_fast.run import Solution
 
 penalties = st.sampled_from([1e-6, 0.01, 1.0, 30.0])
@@ -96,7 +96,7 @@ def test_confidences_are_never_negative_whenever_a_user_interrupts():
         return point.splitting, point.Z, point.P
 
     is_projected = []
-    for _, _, P in interrupted_calls(Splitting.descend, prepare):
+    for _, _, P in interrupted_calls(Splitting.descend, prepare, inside=_descend):
         assert (P >= 0).all()
         is_projected.append((P == 0).any())
     assert not is_projected[0]

@@ -18,6 +18,7 @@ from scipy import linalg
 from strategies import dtypes, seeds
 
 import hera_fast.svd as svd_module
+from hera_fast.rows import WHOLE
 from hera_fast.svd import shrink_singular_values, singular_value_threshold
 from hera_fast.threads import threads
 
@@ -817,7 +818,7 @@ KINDS = ["normal", "graded", "positive", "sparse", "offset", "one large row", "c
 @pytest.mark.parametrize("kind", KINDS)
 def test_error_of_a_gram_matrix_in_single_precision_is_known(kind):
     A = rows_like(kind, 5000, 60)
-    gram, error = svd_module._gram_in_single(A)
+    gram, error = svd_module._gram_in_single(svd_module._Tall(A, *A.shape, A.dtype, WHOLE))
     true_error = np.linalg.norm(gram - A.astype(float).T @ A.astype(float))
     assert true_error <= svd_module._SINGLE_MARGIN * error
     assert error <= 20 * true_error

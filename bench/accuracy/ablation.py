@@ -27,9 +27,9 @@ def no_step(self, row_weight):
     return masses
 
 
-def equal_weights(masses, row_weight):
+def equal_weights(masses, row_weight, n_members, rows):
     """In place of the mixing weights: all members count the same."""
-    weights = np.full(masses.shape[1], 1 / masses.shape[1])
+    weights = np.full(n_members, 1 / n_members)
     return weights, float(row_weight @ np.log(masses @ weights))
 
 

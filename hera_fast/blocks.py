@@ -1,0 +1,561 @@
+"""Rows in blocks, in this process or elsewhere.
+
+Work is collected until a sum is asked for, and then sent to all carriers of blocks at once. A
+carrier goes through its blocks one after the other and does all of the work on a block before it
+turns to the next one: what is on disk is read once for each sum, and what is needed in between
+only is never stored.
+
+The partial sums of the blocks are added up along a binary tree over the numbers of the blocks. A
+carrier adds up what meets below it, the caller adds up the rest: the result has the same bits
+wherever the blocks are.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from hera_fast.threads import on_threads
+
+__all__ = [
+    "AtCandidates",
+    "Batch",
+    "Blocks",
+    "Candidates",
+    "Carrier",
+    "Held",
+    "LocalCarrier",
+    "Store",
+    "TreeSum",
+    "raw",
+]
+
+_Array = np.ndarray[Any, Any]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# Numbers of what every block has from the beginning.
+_FIRST_ROW = 0
+_FIRST_FREE = 1
+
+
+class Held:
+    """Something of which every block has a piece; it is forgotten there when this is."""
+
+    def __init__(self, number: int, needs: Any = ()) -> None:
+        self.number = number
+        # What it is made of anew must not be forgotten before it.
+        self._needs = needs
+
+
+class _Piece(NamedTuple):
+    """The piece that a block has; `as_stored`, without unpacking it."""
+
+    number: int
+    as_stored: bool
+
+
+def raw(held: Any) -> Any:
+    """Ask for a piece as it is stored, packed.
+
+    Parameters
+    ----------
+    held : Held
+        As an argument of a function.
+
+    Returns
+    -------
+    argument : object
+    """
+    return _Piece(held.number, True)
+
+
+# ---- pieces that are stored in less space -------------------------------------------------------
+
+
+class Candidates:
+    """Which labels are candidates, stored as CSR and worked on as a bool matrix.
+
+    Parameters
+    ----------
+    matrix : csr_array of bool, shape (n, q)
+        In canonical format, without explicit zeros.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from hera_fast.blocks import Candidates
+    >>> Candidates(sparse.csr_array([[True, False]])).unpack().tolist()
+    [[True, False]]
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and labels."""
+        shape: tuple[int, int] = self.matrix.shape
+        return shape
+
+    def positions(self) -> _Array:
+        """Where the candidates are in the flattened matrix."""
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.matrix.indptr))
+        positions: _Array = rows * self.shape[1] + self.matrix.indices
+        return positions
+
+    def unpack(self) -> _Array:
+        """Return the bool matrix."""
+        dense: _Array = self.matrix.toarray()
+        return dense
+
+    def pack(self, dense: _Array) -> None:
+        """Do nothing: candidates do not change."""
+
+
+class AtCandidates:
+    """A matrix that is zero outside the candidates, stored as its values there.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Where it may differ from zero.
+    dense : ndarray of shape (n, q)
+        The matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from hera_fast.blocks import AtCandidates, Candidates
+    >>> candidates = Candidates(sparse.csr_array([[True, False]]))
+    >>> AtCandidates(candidates, np.array([[0.5, 0.0]])).values.tolist()
+    [0.5]
+    """
+
+    def __init__(self, candidates: Candidates, dense: _Array) -> None:
+        self.candidates = candidates
+        self.values = dense.reshape(-1)[candidates.positions()]
+
+    def unpack(self) -> _Array:
+        """Return the matrix."""
+        dense = np.zeros(self.candidates.shape, self.values.dtype)
+        dense.reshape(-1)[self.candidates.positions()] = self.values
+        return dense
+
+    def pack(self, dense: _Array) -> None:
+        """Store the values of a matrix that was changed."""
+        self.values[:] = dense.reshape(-1)[self.candidates.positions()]
+
+    def __deepcopy__(self, memo: Any) -> AtCandidates:
+        """Copy the values."""
+        twin = copy(self)
+        twin.values = self.values.copy()
+        return twin
+
+    def matrix(self) -> Any:
+        """Return the matrix as CSR, with an entry for each candidate."""
+        pattern = self.candidates.matrix
+        parts = (self.values.copy(), pattern.indices.copy(), pattern.indptr.copy())
+        return sparse.csr_array(parts, shape=pattern.shape)
+
+
+# ---- what is sent to the carriers ---------------------------------------------------------------
+
+
+class _Step(NamedTuple):
+    kind: str  # "make", "scratch", "copy", "do", or the number of candidates for "at"
+    number: int
+    work: Any
+    arguments: tuple[Any, ...]
+    candidates: int = -1
+
+
+class Batch(NamedTuple):
+    """Work on every block, and how it ends.
+
+    Attributes
+    ----------
+    steps : tuple
+        What to do, in this order.
+    forgotten : tuple of int
+        What nobody will ask for again.
+    ending : str
+        ``"sum"`` or ``"gather"``: what becomes of the results of the last function.
+    work, arguments : callable, tuple
+        The last function.
+    """
+
+    steps: tuple[_Step, ...]
+    forgotten: tuple[int, ...]
+    ending: str
+    work: Any
+    arguments: tuple[Any, ...]
+
+
+class Carrier(Protocol):
+    """Somebody who has some of the blocks."""
+
+    def submit(self, batch: Batch) -> Callable[[], Any]:
+        """Begin with a batch; return a function that waits for its result."""
+
+
+class Store(Protocol):
+    """Where the pieces of a block are between two batches."""
+
+    def load(self, number: int) -> Any:
+        """Return a piece; arrays in it are the stored ones, and may be written to."""
+
+    def save(self, number: int, piece: Any) -> None:
+        """Keep a piece."""
+
+    def forget(self, number: int) -> None:
+        """Drop a piece, if it is there."""
+
+
+class MemoryStore:
+    """Pieces in memory.
+
+    Examples
+    --------
+    >>> from hera_fast.blocks import MemoryStore
+    >>> store = MemoryStore()
+    >>> store.save(3, "piece")
+    >>> store.load(3)
+    'piece'
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, Any] = {}
+
+    def load(self, number: int) -> Any:
+        """Return a piece."""
+        return self._pieces[number]
+
+    def save(self, number: int, piece: Any) -> None:
+        """Keep a piece."""
+        self._pieces[number] = piece
+
+    def forget(self, number: int) -> None:
+        """Drop a piece, if it is there."""
+        self._pieces.pop(number, None)
+
+
+class TreeSum:
+    """Sums of what blocks contribute, in an order that depends on their numbers alone.
+
+    Parameters
+    ----------
+    n_blocks : int
+        How many blocks there are in all.
+
+    Examples
+    --------
+    >>> from hera_fast.blocks import TreeSum
+    >>> sums = [TreeSum(3), TreeSum(3)]
+    >>> for block, (place, value) in enumerate([(0, 1.0), (1, 2.0), (0, 4.0)]):
+    ...     sums[place].add(0, block, value)
+    >>> for node in list(sums[1].nodes.items()):
+    ...     sums[0].add(*node[0], node[1])
+    >>> sums[0].total()
+    7.0
+    """
+
+    def __init__(self, n_blocks: int) -> None:
+        self.nodes: dict[tuple[int, int], Any] = {}
+        self._n_blocks = n_blocks
+        self._top = max(0, n_blocks - 1).bit_length()
+
+    def add(self, level: int, place: int, value: Any) -> None:
+        """Add the sum of the blocks from ``place << level`` on, ``1 << level`` of them."""
+        while level < self._top:
+            has_neighbor = (place ^ 1) << level < self._n_blocks
+            if has_neighbor:
+                other = self.nodes.pop((level, place ^ 1), None)
+                if other is None:
+                    break
+                value = _added(other, value) if place % 2 else _added(value, other)
+            level, place = level + 1, place // 2
+        self.nodes[level, place] = value
+
+    def total(self) -> Any:
+        """Return the sum of all blocks."""
+        return self.nodes[self._top, 0]
+
+
+def _added(left: Any, right: Any) -> Any:
+    if isinstance(left, tuple):
+        return tuple(_added(*pair) for pair in zip(left, right, strict=True))
+    return left + right
+
+
+@dataclass
+class _Block:
+    """A block, and where its pieces are."""
+
+    number: int
+    store: Store
+    ready: dict[int, Any] = field(default_factory=dict)
+
+
+class LocalCarrier:
+    """Goes through blocks that are in this process.
+
+    Parameters
+    ----------
+    n_blocks : int
+        How many blocks there are in all.
+    """
+
+    def __init__(self, n_blocks: int) -> None:
+        self._n_blocks = n_blocks
+        self._stores: dict[int, Store] = {}
+        self._recipes: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+
+    def take(self, number: int, first_row: int, store: Store) -> None:
+        """Take a block."""
+        store.save(_FIRST_ROW, first_row)
+        self._stores[number] = store
+
+    def submit(self, batch: Batch) -> Callable[[], Any]:
+        """Do the work at once."""
+        result = self.run(batch)
+        return lambda: result
+
+    def run(self, batch: Batch) -> Any:
+        """Do the work on all blocks; return parts of the sum, or the results of the blocks."""
+        for number in batch.forgotten:
+            self._recipes.pop(number, None)
+        for step in batch.steps:
+            if step.kind == "scratch":
+                self._recipes[step.number] = (step.work, step.arguments)
+        sums, results = TreeSum(self._n_blocks), {}
+        for number, store in self._stores.items():
+            for forgotten in batch.forgotten:
+                store.forget(forgotten)
+            session = _Session(store, self._recipes)
+            for step in batch.steps:
+                session.take(step)
+            value = batch.work(*session.pieces(batch.arguments))
+            session.close()
+            if batch.ending == "sum":
+                sums.add(0, number, value)
+            else:
+                results[number] = value
+        return sums.nodes if batch.ending == "sum" else results
+
+
+class _Session:
+    """A batch of work on one block."""
+
+    def __init__(self, store: Store, recipes: dict[int, tuple[Any, tuple[Any, ...]]]) -> None:
+        self._store, self._recipes = store, recipes
+        self._pieces: dict[int, Any] = {}
+        self._packed: dict[int, Any] = {}
+        self._written: set[int] = set()
+
+    def take(self, step: _Step) -> None:
+        if step.kind == "scratch":
+            return  # made when somebody asks for it
+        if step.kind == "copy":
+            self._save(step.number, deepcopy(self._stored(step.arguments[0].number)))
+            return
+        value = step.work(*self.pieces(step.arguments))
+        if step.kind == "make":
+            self._save(step.number, value)
+        elif step.kind == "at":
+            candidates = self._stored(step.candidates)
+            self._save(step.number, AtCandidates(candidates, value))
+        else:
+            self._written.update(_numbers(step.arguments))
+
+    def pieces(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self._piece(argument) for argument in arguments)
+
+    def _piece(self, argument: Any) -> Any:
+        if isinstance(argument, _Piece):
+            if argument.as_stored:
+                return self._stored(argument.number)
+            return self._ready(argument.number)
+        if type(argument) in (list, tuple):
+            return type(argument)(self._piece(each) for each in argument)
+        return argument
+
+    def _ready(self, number: int) -> Any:
+        if number not in self._pieces:
+            if number in self._recipes:
+                work, arguments = self._recipes[number]
+                self._pieces[number] = work(*self.pieces(arguments))
+            else:
+                piece = self._stored(number)
+                if hasattr(piece, "unpack"):
+                    piece = piece.unpack()
+                self._pieces[number] = piece
+        return self._pieces[number]
+
+    def _stored(self, number: int) -> Any:
+        if number not in self._packed:
+            # What was changed in this batch has to be stored before it is looked at.
+            self._packed[number] = self._store.load(number)
+        piece = self._packed[number]
+        if number in self._written and hasattr(piece, "pack") and number in self._pieces:
+            piece.pack(self._pieces[number])
+            self._written.discard(number)
+        return piece
+
+    def _save(self, number: int, piece: Any) -> None:
+        self._store.save(number, piece)
+
+    def close(self) -> None:
+        for number in list(self._written):
+            if number in self._packed:
+                self._stored(number)
+
+
+def _numbers(arguments: Any) -> Iterator[int]:
+    for argument in arguments:
+        if isinstance(argument, _Piece):
+            yield argument.number
+        elif type(argument) in (list, tuple):
+            yield from _numbers(argument)
+
+
+# ---- the caller's side --------------------------------------------------------------------------
+
+
+class Blocks:
+    """Rows in blocks, which carriers have.
+
+    Parameters
+    ----------
+    carriers : sequence of Carrier
+        Together they have all blocks.
+    n_blocks : int
+        How many blocks there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hera_fast.blocks import Blocks, LocalCarrier, MemoryStore
+    >>> carrier = LocalCarrier(2)
+    >>> for number in range(2):
+    ...     carrier.take(number, 5 * number, MemoryStore())
+    >>> rows = Blocks([carrier], 2)
+    >>> ones = rows.make(np.full, 5, 1.0)
+    >>> rows.do(np.add, ones, rows.first_row, ones)
+    >>> rows.sum(np.sum, ones).tolist(), [each.tolist() for each in rows.gather(np.max, ones)]
+    (35.0, [1.0, 6.0])
+    """
+
+    is_whole = False
+    first_row = _Piece(_FIRST_ROW, False)
+
+    def __init__(self, carriers: Sequence[Carrier], n_blocks: int) -> None:
+        self._carriers = carriers
+        self._n_blocks = n_blocks
+        self._lock = threading.Lock()
+        self._next = _FIRST_FREE
+        self._forgotten: list[int] = []
+        # Each thread has its own list: what belongs together is done together.
+        self._pending = threading.local()
+
+    def make(self, work: Callable[..., Any], *arguments: Any) -> Held:
+        """Keep what a function returns for each block."""
+        return self._add("make", work, arguments)
+
+    def at_candidates(self, Y: Held, work: Callable[..., Any], *arguments: Any) -> Held:
+        """Keep a matrix that is zero outside the candidates as its values there."""
+        return self._add("at", work, arguments, Y.number)
+
+    def scratch(self, work: Callable[..., Any], *arguments: Any) -> Held:
+        """Make something anew for every batch that asks for it."""
+        return self._add("scratch", work, arguments)
+
+    def copy(self, held: Held) -> Held:
+        """Copy what is stored."""
+        return self._add("copy", None, (held,))
+
+    def do(self, work: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function that writes into its arguments."""
+        self._put(_Step("do", -1, work, _referred(arguments)), arguments)
+
+    def sum(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Add up what a function returns for each block."""
+        total = TreeSum(self._n_blocks)
+        for nodes in self._finish("sum", work, arguments):
+            for (level, place), value in nodes.items():
+                total.add(level, place, value)
+        return total.total()
+
+    def gather(self, work: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Return what a function returns for each block."""
+        results: dict[int, Any] = {}
+        for part in self._finish("gather", work, arguments):
+            results |= part
+        return [results[number] for number in range(self._n_blocks)]
+
+    def together(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+        """Use threads."""
+        self.flush()
+
+        def finish(item: _Item) -> _Result:
+            result = work(item)
+            self.flush()
+            return result
+
+        return on_threads(finish, items)
+
+    def flush(self) -> None:
+        """Have everything done that was put off."""
+        if getattr(self._pending, "steps", None):
+            self.gather(_nothing)
+
+    def _put(self, step: _Step, arguments: tuple[Any, ...]) -> None:
+        """Put off a step; what it needs must not be forgotten until then."""
+        if not hasattr(self._pending, "steps"):
+            self._pending.steps = []
+        self._pending.steps.append((step, arguments))
+
+    def _add(self, kind: str, work: Any, arguments: tuple[Any, ...], candidates: int = -1) -> Held:
+        with self._lock:
+            number = self._next
+            self._next += 1
+        held = Held(number, arguments if kind == "scratch" else ())
+        # Called wherever garbage is collected, perhaps within the lock: only appends.
+        weakref.finalize(held, self._forgotten.append, number)
+        self._put(_Step(kind, number, work, _referred(arguments), candidates), (held, arguments))
+        return held
+
+    def _finish(self, ending: str, work: Any, arguments: tuple[Any, ...]) -> list[Any]:
+        # Emptied only when the batch is over: until then what it needs is not forgotten.
+        pending = getattr(self._pending, "steps", [])
+        self._pending.steps = []
+        steps = tuple(step for step, _ in pending)
+        forgotten = tuple(self._forgotten.pop() for _ in range(len(self._forgotten)))
+        batch = Batch(steps, forgotten, ending, work, _referred(arguments))
+        waiting = [carrier.submit(batch) for carrier in self._carriers]
+        return [wait() for wait in waiting]
+
+
+def _referred(arguments: Any) -> Any:
+    """Put the numbers of pieces in place of what stands for them."""
+    return tuple(_reference(argument) for argument in arguments)
+
+
+def _reference(argument: Any) -> Any:
+    if isinstance(argument, Held):
+        return _Piece(argument.number, False)
+    if type(argument) in (list, tuple):
+        return type(argument)(_reference(each) for each in argument)
+    return argument
+
+
+def _nothing() -> None:
+    """Nothing is left to do."""
