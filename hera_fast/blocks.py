@@ -16,7 +16,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -27,11 +26,13 @@ from hera_fast.threads import on_threads
 __all__ = [
     "AtCandidates",
     "Batch",
+    "Block",
     "Blocks",
     "Candidates",
     "Carrier",
     "Held",
     "LocalCarrier",
+    "MemoryStore",
     "Store",
     "TreeSum",
     "raw",
@@ -42,8 +43,8 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 # Numbers of what every block has from the beginning.
-_FIRST_ROW = 0
-_FIRST_FREE = 1
+_FIRST_ROW, _X, _Y, _WEIGHTS = range(4)
+_FIRST_FREE = 4
 
 
 class Held:
@@ -200,6 +201,27 @@ class Batch(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class Block(NamedTuple):
+    """What a block has from the beginning.
+
+    Attributes
+    ----------
+    first_row : int
+        The number of its first row.
+    X : ndarray, CSR matrix, or object with `unpack`
+        Its rows.
+    Y : Candidates
+        Their candidates.
+    weights : ndarray or None
+        Their weights.
+    """
+
+    first_row: int
+    X: Any
+    Y: Any
+    weights: Any
+
+
 class Carrier(Protocol):
     """Somebody who has some of the blocks."""
 
@@ -296,15 +318,6 @@ def _added(left: Any, right: Any) -> Any:
     return left + right
 
 
-@dataclass
-class _Block:
-    """A block, and where its pieces are."""
-
-    number: int
-    store: Store
-    ready: dict[int, Any] = field(default_factory=dict)
-
-
 class LocalCarrier:
     """Goes through blocks that are in this process.
 
@@ -319,9 +332,10 @@ class LocalCarrier:
         self._stores: dict[int, Store] = {}
         self._recipes: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 
-    def take(self, number: int, first_row: int, store: Store) -> None:
-        """Take a block."""
-        store.save(_FIRST_ROW, first_row)
+    def take(self, number: int, block: Block, store: Store) -> None:
+        """Take a block, whose pieces are to be in a store."""
+        for place, piece in zip((_FIRST_ROW, _X, _Y, _WEIGHTS), block, strict=True):
+            store.save(place, piece)
         self._stores[number] = store
 
     def submit(self, batch: Batch) -> Callable[[], Any]:
@@ -443,15 +457,14 @@ class Blocks:
     Examples
     --------
     >>> import numpy as np
-    >>> from hera_fast.blocks import Blocks, LocalCarrier, MemoryStore
+    >>> from hera_fast.blocks import Block, Blocks, LocalCarrier, MemoryStore
     >>> carrier = LocalCarrier(2)
     >>> for number in range(2):
-    ...     carrier.take(number, 5 * number, MemoryStore())
+    ...     carrier.take(number, Block(5 * number, np.full(5, number), None, None), MemoryStore())
     >>> rows = Blocks([carrier], 2)
-    >>> ones = rows.make(np.full, 5, 1.0)
-    >>> rows.do(np.add, ones, rows.first_row, ones)
-    >>> rows.sum(np.sum, ones).tolist(), [each.tolist() for each in rows.gather(np.max, ones)]
-    (35.0, [1.0, 6.0])
+    >>> sums = rows.make(np.add, rows.X, rows.first_row)
+    >>> rows.sum(np.sum, sums).tolist(), [each.tolist() for each in rows.gather(np.max, sums)]
+    (30, [0, 6])
     """
 
     is_whole = False
@@ -465,6 +478,8 @@ class Blocks:
         self._forgotten: list[int] = []
         # Each thread has its own list: what belongs together is done together.
         self._pending = threading.local()
+        self.X, self.Y = self._held(_X, ()), self._held(_Y, ())
+        self.weights = self._held(_WEIGHTS, ())
 
     def make(self, work: Callable[..., Any], *arguments: Any) -> Held:
         """Keep what a function returns for each block."""
@@ -527,10 +542,14 @@ class Blocks:
         with self._lock:
             number = self._next
             self._next += 1
-        held = Held(number, arguments if kind == "scratch" else ())
+        held = self._held(number, arguments if kind == "scratch" else ())
+        self._put(_Step(kind, number, work, _referred(arguments), candidates), (held, arguments))
+        return held
+
+    def _held(self, number: int, needs: Any) -> Held:
+        held = Held(number, needs)
         # Called wherever garbage is collected, perhaps within the lock: only appends.
         weakref.finalize(held, self._forgotten.append, number)
-        self._put(_Step(kind, number, work, _referred(arguments), candidates), (held, arguments))
         return held
 
     def _finish(self, ending: str, work: Any, arguments: tuple[Any, ...]) -> list[Any]:

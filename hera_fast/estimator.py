@@ -30,9 +30,11 @@ from hera_fast.neighborhood import neighbor_scores
 from hera_fast.paper import solve_paper
 from hera_fast.products import SparseBlocks, multiply_rows
 from hera_fast.progress import Progress
+from hera_fast.rows import WHOLE, Rows
 from hera_fast.run import Observer, Options, Solution, State
 from hera_fast.solver import solve
-from hera_fast.threads import on_threads, threads
+from hera_fast.threads import threads
+from hera_fast.training_rows import TrainingRows, WholeRows, is_lazy, rows_in_blocks
 
 __all__ = ["HERAClassifier", "hera"]
 
@@ -144,6 +146,12 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         Go on from where the last call of `fit` ended. X and Y must have the same shapes, and the
         labels, `formulation`, `calibration`, `fit_intercept`, `kernel`, `gamma` and
         `n_components` must be the same.
+    block_rows : int, "auto" or None, default=None
+        How many rows are worked on at a time. None works on all of them, unless X is a Zarr array
+        or a Dask array, and ``"auto"`` chooses. Of a memory map, rows are then read when they are
+        needed, and what belongs to them is kept in a file in the folder for temporary files; see
+        docs/scaling.md. The result is the same but for rounding; `confidence_` and `noise_` are
+        sparse.
     verbose : int, default=0
         Show progress.
     callback : callable or None, default=None
@@ -247,6 +255,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
+        "block_rows": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "verbose": ["verbose"],
         "callback": [callable, None],
     }
@@ -284,6 +293,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
+        block_rows: int | str | None = None,
         verbose: int = 0,
         callback: Callable[[State], object] | None = None,
     ) -> None:
@@ -317,6 +327,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         self.n_threads = n_threads
         self.random_state = random_state
         self.warm_start = warm_start
+        self.block_rows = block_rows
         self.verbose = verbose
         self.callback = callback
 
@@ -390,41 +401,80 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         -------
         self : HERAClassifier
         """
-        X = self._validated(X, reset=True)
-        Y, classes = check_candidates(y, n_samples=X.shape[0])
-        if sample_weight is not None:
-            sample_weight = check_weights(sample_weight, X)
+        training = self._training_rows(X, y, sample_weight)
         options = self._options()
-        meaning = self._current_meaning()
-        start = self._start(X, classes, meaning)
+        start = self._start(training)
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
             if start is None:
-                feature_maps = self._fit_maps(X, options, sample_weight)
+                feature_maps = self._fit_maps(training, options)
             else:
                 feature_maps = [member.feature_map for member in self._members]
             features = [
-                self._make_features(map_rows(feature_map, X), sample_weight)
+                self._make_features(
+                    training.rows.make(map_rows, feature_map, training.X)
+                    if feature_map
+                    else training.X,
+                    training.sample_weight,
+                    training.rows,
+                )
                 for feature_map in feature_maps
             ]
-            solution = self._solve(features, Y, options, start)
-        self.classes_ = classes
-        self._take(solution, feature_maps, features)
-        best = np.where(Y, self.confidence_, -1).argmax(axis=1)
+            solution = self._solve(features, training.Y, options, start)
+            confidence, noise, best = training.results(solution)
+        self.classes_ = training.classes
+        self._take(solution, feature_maps, features, confidence, noise)
         self.transduction_ = self.classes_[best]
-        self._solution = solution
-        self._fit_X = None if self.prediction == "linear" else X
+        self._solution = solution if training.rows.is_whole else None
+        self._fit_X = None if self.prediction == "linear" else training.source
         self._multiplicity = None
-        if sample_weight is not None:
-            self._multiplicity = np.ceil(np.minimum(sample_weight, _MOST_COPIES)).astype(np.int64)
+        if training.weights is not None:
+            copies = np.ceil(np.minimum(training.weights, _MOST_COPIES))
+            self._multiplicity = copies.astype(np.int64)
         return self
 
-    def _fit_maps(
-        self, X: Any, options: Options, sample_weight: _Array | None = None
-    ) -> list[Nystroem | None]:
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
+        """Check what is to be learned from, and divide it into blocks if it should be."""
+        if self.block_rows is None and not is_lazy(X):
+            X = self._validated(X, reset=True)
+            Y, classes = check_candidates(y, n_samples=X.shape[0])
+            weights = None if sample_weight is None else check_weights(sample_weight, X)
+            return WholeRows(WHOLE, X, Y, weights, classes, X.shape, X.dtype, X, weights)
+        on_disk = is_lazy(X) or isinstance(X, np.memmap)
+        if on_disk:
+            self._check_lazy_rows(X)
+        else:
+            X = self._validated(X, reset=True)
+        if sample_weight is not None:
+            sample_weight = check_weights(sample_weight, np.broadcast_to(0.0, (X.shape[0], 1)))
+        return rows_in_blocks(
+            *(X, y, sample_weight),
+            width=self._width_of_rows,
+            most=self.block_rows if isinstance(self.block_rows, Integral) else None,
+            on_disk=on_disk,
+        )
+
+    def _check_lazy_rows(self, X: Any) -> None:
+        """Check the shape of rows that are read later."""
+        if len(X.shape) != 2 or 0 in X.shape:
+            raise ValueError(f"X must have rows and columns, got shape {X.shape}")
+        if np.dtype(X.dtype).kind not in "biuf":
+            raise TypeError(f"X must hold real numbers, got {X.dtype}")
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = int(X.shape[1])
+
+    def _width_of_rows(self, n_features: int, n_labels: int) -> int:
+        """How many numbers belong to a row in the widest array of a fit."""
+        mapped = self.n_components if self._has_maps() else 0
+        return max(n_features, n_labels, mapped)
+
+    def _has_maps(self) -> bool:
+        return self.kernel is not None and (self.kernel != "auto" or self._is_mixture())
+
+    def _fit_maps(self, training: TrainingRows, options: Options) -> list[Nystroem | None]:
         """Fit a kernel map for each member of the model; None stands for the features."""
-        is_reduced = self._is_mixture() and X.shape[1] > self.n_components
+        is_reduced = self._is_mixture() and training.shape[1] > self.n_components
         kernels = [
             "linear" if kernel is None and is_reduced else kernel for kernel in self._kernels()
         ]
@@ -433,15 +483,16 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             if kernel is None:
                 return None
             return fit_kernel_map(
-                X,
+                training.X,
                 kernel=kernel,
                 gamma=self.gamma,
                 n_components=self.n_components,
                 random_state=options.random_state,
-                sample_weight=sample_weight,
+                sample_weight=training.sample_weight,
+                rows=training.rows,
             )
 
-        return on_threads(fit_map, kernels)
+        return training.rows.together(fit_map, kernels)
 
     def _kernels(self) -> tuple[str | None, ...]:
         if self.kernel != "auto":
@@ -451,9 +502,13 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     def _is_mixture(self) -> bool:
         return self.formulation == "simplex" and self.calibration == "mixture"
 
-    def _make_features(self, X: Any, sample_weight: _Array | None = None) -> Features:
+    def _make_features(
+        self, X: Any, sample_weight: _Array | None = None, rows: Rows = WHOLE
+    ) -> Features:
         """Prepare rows, mapped if there is a kernel map, for the solver."""
-        return make_features(X, fit_intercept=self._centres(), sample_weight=sample_weight)
+        return make_features(
+            X, fit_intercept=self._centres(), sample_weight=sample_weight, rows=rows
+        )
 
     def _centres(self) -> bool:
         # A discriminant needs variances, which are about the mean.
@@ -481,9 +536,11 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         solution: Solution,
         feature_maps: list[Nystroem | None],
         features: list[Features],
+        confidence: Any,
+        noise: Any,
     ) -> None:
         """Make a solution the fitted attributes."""
-        dtype = solution.P.dtype
+        dtype = features[0].dtype
         self._meaning = self._current_meaning()
         self._members = [
             FittedMember(
@@ -502,9 +559,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         if feature_map is not None and feature_map.kernel == "linear":
             W = feature_map.components_.T @ (feature_map.normalization_.T @ W)
         self.coef_ = np.ascontiguousarray(W.T, dtype)
-        self.confidence_ = solution.P
-        # Y - P is not negative, so this only brings E nearer to it.
-        self.noise_ = np.maximum(solution.E, 0) if solution.multipliers else solution.E
+        self.confidence_, self.noise_ = confidence, noise
         self.history_ = solution.history
         self.n_iter_ = len(solution.history["seconds"])
 
@@ -571,14 +626,20 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _current_meaning(self) -> dict[str, Any]:
         """Parameters that say what the coefficients of the next fit will mean."""
-        has_map = self.kernel is not None and (self.kernel != "auto" or self._is_mixture())
-        names = (*MEANING, "gamma", "n_components") if has_map else MEANING
+        names = (*MEANING, "gamma", "n_components") if self._has_maps() else MEANING
         return {name: getattr(self, name) for name in names}
 
-    def _start(self, X: Any, classes: _Array, meaning: dict[str, Any]) -> Solution | None:
+    def _start(self, training: TrainingRows) -> Solution | None:
         """Find what a warm start goes on from."""
         start: Solution | None = getattr(self, "_solution", None)
-        if not self.warm_start or start is None:
+        if not self.warm_start:
+            return None
+        if not training.rows.is_whole:
+            raise ValueError(
+                "warm_start=True goes on with arrays that are in memory, but these rows are in "
+                "blocks. Set warm_start=False."
+            )
+        if start is None:
             return None
         then = {
             "the number of rows": len(start.P),
@@ -588,11 +649,11 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             **self._meaning,
         }
         now = {
-            "the number of rows": X.shape[0],
-            "the number of features": X.shape[1],
-            "the dtype of X": str(X.dtype),
-            "classes_": classes.tolist(),
-            **meaning,
+            "the number of rows": training.shape[0],
+            "the number of features": training.shape[1],
+            "the dtype of X": str(training.dtype),
+            "classes_": training.classes.tolist(),
+            **self._current_meaning(),
         }
         for name in then:
             if then[name] != now.get(name):

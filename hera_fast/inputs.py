@@ -9,7 +9,13 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight
 
-__all__ = ["check_finite", "check_magnitude", "check_weights"]
+__all__ = [
+    "check_finite",
+    "check_magnitude",
+    "check_not_tiny",
+    "check_weights",
+    "largest_magnitude",
+]
 
 _Array = np.ndarray[Any, Any]
 
@@ -18,8 +24,8 @@ _MAGNITUDES = {np.dtype(np.float64): (1e-140, 1e140), np.dtype(np.float32): (1e-
 _SCALE = "Scale the features, for example with sklearn.preprocessing.StandardScaler."
 
 
-def check_finite(X: Any, names: _Array | None) -> None:
-    """Raise an error that says where X is not finite."""
+def check_finite(X: Any, names: _Array | None, first_row: int = 0) -> None:
+    """Raise an error that says where X, whose first row has a certain number, is not finite."""
     try:
         assert_all_finite(X, input_name="X")
     except ValueError as error:
@@ -32,29 +38,43 @@ def check_finite(X: Any, names: _Array | None) -> None:
             bad, row, column = rows, rows[0], columns[0]
         name = "" if names is None else f" ({names[column]!r})"
         raise ValueError(
-            f"{str(error).splitlines()[0]} The first such entry is in row {row}, column "
+            f"{str(error).splitlines()[0]} The first such entry is in row {first_row + row}, column "
             f"{column}{name}; there are {len(bad)}. Remove these rows, or put a "
             "sklearn.impute.SimpleImputer in front."
         ) from None
 
 
-def check_magnitude(X: Any, names: _Array | None, *, is_training: bool) -> None:
+def check_magnitude(X: Any, names: _Array | None, *, is_training: bool, first_row: int = 0) -> None:
     """Raise an error if sums of squares would overflow, or all of them vanish in training."""
+    largest = largest_magnitude(X, names, first_row)
+    if is_training:
+        check_not_tiny(largest, X.dtype)
+
+
+def largest_magnitude(X: Any, names: _Array | None, first_row: int = 0) -> float:
+    """Return the largest absolute value, or raise an error if its square would overflow."""
     values = X.data if sparse.issparse(X) else X
     largest = max(values.max(), -values.min()) if values.size else 0.0
     # In its own precision, so that a number and an array compare alike.
-    least, most = (X.dtype.type(bound) for bound in _MAGNITUDES[X.dtype])
+    most = X.dtype.type(_MAGNITUDES[X.dtype][1])
     if largest > most:
         rows, columns = (abs(X) > most).nonzero()
         name = "" if names is None else f" ({names[columns[0]]!r})"
         raise ValueError(
-            f"X has the value {X[rows[0], columns[0]]:.3g} in row {rows[0]}, column {columns[0]}"
+            f"X has the value {X[rows[0], columns[0]]:.3g} in row {first_row + rows[0]}, column "
+            f"{columns[0]}"
             f"{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
             f"are summed. {_SCALE}"
         )
-    if is_training and 0 < largest < least:
+    return float(largest)
+
+
+def check_not_tiny(largest: float, dtype: np.dtype[Any]) -> None:
+    """Raise an error if squares of numbers that are no larger would vanish."""
+    least = dtype.type(_MAGNITUDES[dtype][0])
+    if 0 < largest < least:
         raise ValueError(
-            f"The largest absolute value of X is {largest:.3g}. In {X.dtype} it must be at least "
+            f"The largest absolute value of X is {largest:.3g}. In {dtype} it must be at least "
             f"{least:g}, because squares are summed. {_SCALE}"
         )
 

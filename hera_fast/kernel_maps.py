@@ -6,6 +6,7 @@ occurs twice therefore does exactly what it does when it occurs once with twice 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from numbers import Real
 from typing import Any
@@ -24,11 +25,14 @@ from sklearn.utils import check_random_state
 from hera_fast import kernels
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.products import each_block
+from hera_fast.rows import WHOLE, Rows
 
 __all__ = ["KERNELS", "fit_kernel_map", "map_rows", "median_gamma"]
 
 _Array = np.ndarray[Any, Any]
 
+# Bytes that tell rows apart.
+_KEY_SIZE = 16
 # Rows whose distances are looked at.
 _SAMPLE = 1000
 # Eigenvalues of the kernel below this part of their mean count as this part. Rows in few columns
@@ -50,6 +54,7 @@ def fit_kernel_map(
     n_components: int,
     random_state: int | np.random.RandomState | None,
     sample_weight: _Array | None = None,
+    rows: Rows = WHOLE,
 ) -> Nystroem:
     """Fit Nystroem features of a kernel.
 
@@ -69,6 +74,8 @@ def fit_kernel_map(
         Decides which rows these are.
     sample_weight : ndarray of shape (n,), default=None
         Rows with weight 0 take no part.
+    rows : Rows, default=WHOLE
+        Where the rows are.
 
     Returns
     -------
@@ -96,18 +103,24 @@ def fit_kernel_map(
     if kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}; got {kernel!r}")
     random = check_random_state(random_state)
-    rows, weights = _distinct_rows(X, sample_weight)
+    numbers, weights = _distinct_rows(X, sample_weight, rows)
     if isinstance(gamma, str):
         if gamma != "median":
             raise ValueError(f"gamma must be a positive number or 'median', got {gamma!r}")
-        gamma = 1.0 if kernel == "linear" else _median_gamma(X, rows, weights, random, kernel)
+        gamma = (
+            1.0
+            if kernel == "linear"
+            else _median_gamma(*(X, numbers, weights, random, kernel, rows))
+        )
     elif isinstance(gamma, bool) or not isinstance(gamma, Real):
         raise TypeError(f"gamma must be a positive number or 'median', got {gamma!r}")
     elif not 0 < gamma < np.inf:
         raise ValueError(f"gamma must be a positive number or 'median', got {gamma}")
     if n_components < 1:
         raise ValueError(f"n_components must be at least 1, got {n_components}")
-    components, indices = _landmarks(X, rows, n_components, random)
+    components, indices = _landmarks(X, numbers, n_components, random, rows)
+    dtype = components.dtype
+    components = components.astype(np.float64)
     settings = {} if kernel == "linear" else {"gamma": float(gamma)}
     feature_map = Nystroem(kernel, n_components=len(indices), random_state=0, **settings)
     feature_map.set_output(transform="default")
@@ -115,19 +128,32 @@ def fit_kernel_map(
     # has to be replaced.
     with blas_threads(1):  # the same bits on any number of threads
         values = _kernel_values(kernel, components, components, float(gamma))
-        feature_map.normalization_ = _inverse_root(values).astype(X.dtype)
-    feature_map.components_ = components.astype(X.dtype)
+        feature_map.normalization_ = _inverse_root(values).astype(dtype)
+    feature_map.components_ = components.astype(dtype)
     feature_map.component_indices_ = indices
-    feature_map.n_features_in_ = X.shape[1]
+    feature_map.n_features_in_ = components.shape[1]
     return feature_map
 
 
 def _landmarks(
-    X: Any, rows: _Array, n_components: int, random: np.random.RandomState
+    X: Any, numbers: _Array, n_components: int, random: np.random.RandomState, rows: Rows = WHOLE
 ) -> tuple[Any, _Array]:
-    """Choose rows; return them in double precision, and their numbers."""
-    indices = rows[np.sort(random.permutation(len(rows))[:n_components])]
-    return X[indices].astype(np.float64), indices
+    """Choose rows; return them and their numbers."""
+    indices = numbers[np.sort(random.permutation(len(numbers))[:n_components])]
+    return _take(X, indices, rows), indices
+
+
+def _take(X: Any, numbers: _Array, rows: Rows) -> Any:
+    """Return rows with certain numbers, which are in ascending order."""
+    parts = rows.gather(_rows_among, X, rows.first_row, numbers)
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+
+
+def _rows_among(X: Any, first: int, numbers: _Array) -> Any:
+    start, stop = np.searchsorted(numbers, (first, first + X.shape[0]))
+    return X[numbers[start:stop] - first]
 
 
 def median_gamma(
@@ -164,21 +190,26 @@ def median_gamma(
     >>> median_gamma(np.array([[0.0], [2.0], [2.0]]), random_state=0)
     0.25
     """
-    rows, weights = _distinct_rows(X, sample_weight)
-    return _median_gamma(X, rows, weights, check_random_state(random_state), kernel)
+    numbers, weights = _distinct_rows(X, sample_weight)
+    return _median_gamma(X, numbers, weights, check_random_state(random_state), kernel)
 
 
 def _median_gamma(
-    X: Any, rows: _Array, weights: _Array, random: np.random.RandomState, kernel: str
+    X: Any,
+    numbers: _Array,
+    weights: _Array,
+    random: np.random.RandomState,
+    kernel: str,
+    rows: Rows = WHOLE,
 ) -> float:
-    if len(rows) > _SAMPLE:
-        chosen = np.sort(random.permutation(len(rows))[:_SAMPLE])
-        rows, weights = rows[chosen], weights[chosen]
-    sample = X[rows].astype(np.float64)
+    if len(numbers) > _SAMPLE:
+        chosen = np.sort(random.permutation(len(numbers))[:_SAMPLE])
+        numbers, weights = numbers[chosen], weights[chosen]
+    sample = _take(X, numbers, rows).astype(np.float64)
     if not sparse.issparse(sample):
         # Far from the origin the products of the rows say little about their distances.
         sample -= sample.mean(axis=0)
-    first, second = np.triu_indices(len(rows), 1)
+    first, second = np.triu_indices(len(numbers), 1)
     with blas_threads(1):
         if kernel == "laplacian":
             distances = _manhattan(sample, sample)[first, second]
@@ -198,33 +229,48 @@ def _median_gamma(
     return float(1 / median)
 
 
-def _distinct_rows(X: Any, sample_weight: _Array | None) -> tuple[_Array, _Array]:
+def _distinct_rows(X: Any, sample_weight: Any, rows: Rows = WHOLE) -> tuple[_Array, _Array]:
     """Return the first row of each kind that has a weight, and the weight of its kind."""
-    n = X.shape[0]
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
     kinds: dict[bytes, int] = {}
-    kind = np.array([kinds.setdefault(key, len(kinds)) for key in _row_keys(X, weights)], np.intp)
-    present = np.flatnonzero(weights)
-    if len(present) == 0:
+    numbers, kind, weights = [], [], []
+    for present, keys, weight in rows.gather(_keys_of_rows, X, sample_weight, rows.first_row):
+        numbers.append(present)
+        weights.append(weight)
+        kind += [
+            kinds.setdefault(keys[place : place + _KEY_SIZE], len(kinds))
+            for place in range(0, len(keys), _KEY_SIZE)
+        ]
+    if not kind:
         raise ValueError("X must have at least one row with a positive weight, got none")
-    _, first = np.unique(kind, return_index=True)
-    return present[first], np.bincount(kind, weights[present])
+    kind_of_row = np.array(kind, np.intp)
+    _, first = np.unique(kind_of_row, return_index=True)
+    total = np.bincount(kind_of_row, np.concatenate(weights))
+    return np.concatenate(numbers)[first], total
 
 
-def _row_keys(X: Any, weights: _Array) -> Any:
+def _keys_of_rows(
+    X: Any, sample_weight: _Array | None, first_row: int
+) -> tuple[_Array, bytes, _Array]:
+    """Return the numbers of the rows with a weight, what equal ones have in common, and weights."""
+    weights = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight)
+    present = np.flatnonzero(weights)
+    return first_row + present, b"".join(_row_keys(X, present)), weights[present]
+
+
+def _row_keys(X: Any, present: _Array) -> Iterator[bytes]:
     """Yield for each row with a weight what it shares with equal rows only."""
     if sparse.issparse(X) and not (X.has_canonical_format and X.data.all()):
         X = X.copy()
         X.sum_duplicates()
         X.eliminate_zeros()
-    for i in np.flatnonzero(weights):
+    for i in present:
         if sparse.issparse(X):
             entries = slice(X.indptr[i], X.indptr[i + 1])
-            key = blake2b(X.data[entries].tobytes(), digest_size=16)
+            key = blake2b(X.data[entries].tobytes(), digest_size=_KEY_SIZE)
             key.update(X.indices[entries].tobytes())
         else:
             # Adding 0 turns -0 into 0.
-            key = blake2b((X[i] + 0).tobytes(), digest_size=16)
+            key = blake2b((X[i] + 0).tobytes(), digest_size=_KEY_SIZE)
         yield key.digest()
 
 

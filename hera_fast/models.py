@@ -262,6 +262,9 @@ class GradientDescent(_LinearModel):
     ) -> None:
         super().__init__(features, n_labels, workspace, alpha=alpha, beta=beta, ranking=ranking)
         self._n_steps, self._step_size = n_steps, step_size
+        self._counts: Any = True
+        if features.sample_weight is not None:
+            self._counts = features.rows.make(_counting, features.sample_weight)
         gram = features.remember("gram", features.gram)
         self._largest: float = features.remember(
             "largest eigenvalue", lambda: float(np.linalg.eigvalsh(gram)[-1])
@@ -277,15 +280,19 @@ class GradientDescent(_LinearModel):
 
     def _curvature(self, P: _Array) -> float:
         # Here confidences may exceed 1, and the weights of the ranking loss with them.
-        features = self._features
-        largest = max(features.rows.gather(_largest, P, features.sample_weight))
-        ranking = self._ranking * ranking_curvature(P.shape[1]) * largest**2
+        largest = max(self._features.rows.gather(_largest, P, self._counts))
+        ranking = self._ranking * ranking_curvature(len(self.offset)) * largest**2
         return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
 
 
-def _largest(P: _Array, weights: _Array | None) -> float:
+def _counting(weights: _Array) -> _Array:
+    """Mark the rows that count, in a column."""
+    counts: _Array = weights[:, np.newaxis] > 0
+    return counts
+
+
+def _largest(P: _Array, counts: Any) -> float:
     """Return the largest confidence of a row that counts."""
-    counts: Any = True if weights is None else weights[:, np.newaxis] > 0
     return float(P.max(initial=0, where=counts))
 
 

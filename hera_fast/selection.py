@@ -37,10 +37,12 @@ from hera_fast.fold import Fold, make_folds
 from hera_fast.kernel_maps import map_rows
 from hera_fast.kernels._launch import blas_threads, run_ranges
 from hera_fast.neighborhood import neighbor_weights
+from hera_fast.rows import WHOLE
 from hera_fast.run import Solution
 from hera_fast.scores import MEASURES
 from hera_fast.task_progress import task_progress
 from hera_fast.threads import threads
+from hera_fast.training_rows import WholeRows
 
 __all__ = ["DEFAULT_GRID", "HERAClassifierCV", "Judge", "grid_scores"]
 
@@ -311,6 +313,7 @@ def grid_scores(
     scores = np.empty((len(judges), len(points), len(folds)))
     place_of = {id(model): place for place, model in enumerate(models)}
     groups = _grouped(models, _map_settings)
+    training = WholeRows(WHOLE, X, Y, None, np.arange(Y.shape[1]), X.shape, X.dtype, X, None)
     tries = [_Try(X, Y, fold) for fold in folds]
     n_steps = len(groups) * len(folds)
     # Threads pay within a run of many rows; of few rows, several runs go side by side.
@@ -325,7 +328,7 @@ def grid_scores(
         warnings.simplefilter("ignore", ConvergenceWarning)
         n_parallel = numba.get_num_threads() if is_small else 1
         for group in groups:
-            maps = group[0]._fit_maps(X, group[0]._options())
+            maps = group[0]._fit_maps(training, group[0]._options())
             rows = [map_rows(feature_map, X) for feature_map in maps]
             paths = [_paths(same) for same in _grouped(group, lambda model: model._centres())]
 
@@ -408,7 +411,7 @@ def _solve(
     solution = model._solve(features, Y, options, start)
     if solution.interrupted:
         raise KeyboardInterrupt
-    model._take(solution, [None] * len(features), features)
+    model._take(solution, [None] * len(features), features, solution.P, solution.E)
     return solution
 
 

@@ -99,7 +99,7 @@ class Smoothed(mixture.Mixture):
 
     def __init__(self, features, Y, state=None):
         super().__init__(features, Y, state)
-        rows = features[0]._X
+        rows = features[0].centred.X
         n_neighbors = min(N_NEIGHBORS, len(rows) - 1)
         self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(rows).kneighbors()[1]
 
@@ -111,13 +111,13 @@ class Smoothed(mixture.Mixture):
         Z /= 2
 
 
-def centres(X, rows, n_components, random):
+def centres(X, numbers, n_components, random, rows):
     """K-means instead of random landmarks, where not all rows are landmarks."""
-    if len(rows) <= n_components:
-        return LANDMARKS(X, rows, n_components, random)
+    if len(numbers) <= n_components:
+        return LANDMARKS(X, numbers, n_components, random, rows)
     seed = random.randint(2**31 - 1)
     kmeans = MiniBatchKMeans(n_components, random_state=seed, n_init=1, max_iter=20)
-    return kmeans.fit(X[rows]).cluster_centers_, rows[:n_components]
+    return kmeans.fit(X[numbers]).cluster_centers_, numbers[:n_components]
 
 
 def oracle_approximating(self, shrinkage):
