@@ -338,6 +338,10 @@ class LocalCarrier:
             store.save(place, piece)
         self._stores[number] = store
 
+    def stored(self, block: int, number: int) -> Any:
+        """Return a piece of a block as it is stored."""
+        return self._stores[block].load(number)
+
     def submit(self, batch: Batch) -> Callable[[], Any]:
         """Do the work at once."""
         result = self.run(batch)

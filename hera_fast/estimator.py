@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import fields
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hera_fast.candidates import check_candidates
 from hera_fast.classifier import ProbabilisticPartialLabelClassifier
+from hera_fast.dask_training import DaskSource, is_dask
 from hera_fast.features import Features, make_features
 from hera_fast.inputs import check_weights
 from hera_fast.kernel_maps import fit_kernel_map, map_rows
@@ -425,7 +427,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             confidence, noise, best = training.results(solution)
         self.classes_ = training.classes
         self._take(solution, feature_maps, features, confidence, noise)
-        self.transduction_ = self.classes_[best]
+        self.transduction_ = _take_labels(self.classes_, best)
         self._solution = solution if training.rows.is_whole else None
         self._fit_X = None if self.prediction == "linear" else training.source
         self._multiplicity = None
@@ -436,6 +438,15 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _training_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Check what is to be learned from, and divide it into blocks if it should be."""
+        if is_dask(X):
+            self._check_lazy_rows(X)
+            return DaskSource(
+                *(X, y, sample_weight),
+                width=self._width_of_rows,
+                most=self._most_rows(),
+                n_threads=self.n_threads,
+                warm=(_warm_up, self._settings(), str(X.dtype)),
+            ).place()
         if self.block_rows is None and not is_lazy(X):
             X = self._validated(X, reset=True)
             Y, classes = check_candidates(y, n_samples=X.shape[0])
@@ -451,7 +462,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         return rows_in_blocks(
             *(X, y, sample_weight),
             width=self._width_of_rows,
-            most=self.block_rows if isinstance(self.block_rows, Integral) else None,
+            most=self._most_rows(),
             on_disk=on_disk,
         )
 
@@ -463,6 +474,14 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             raise TypeError(f"X must hold real numbers, got {X.dtype}")
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = int(X.shape[1])
+
+    def _most_rows(self) -> int | None:
+        return self.block_rows if isinstance(self.block_rows, Integral) else None
+
+    def _settings(self) -> tuple[tuple[str, Any], ...]:
+        """What decides which kernels a fit needs."""
+        names = ("formulation", "calibration", "ranking", "nu", "kernel", "mu")
+        return tuple((name, getattr(self, name)) for name in names)
 
     def _width_of_rows(self, n_features: int, n_labels: int) -> int:
         """How many numbers belong to a row in the widest array of a fit."""
@@ -783,8 +802,24 @@ class FittedMember(NamedTuple):
             multiply_rows(centred, W, out, offset)
 
 
+def _warm_up(settings: tuple[tuple[str, Any], ...], dtype: str) -> None:
+    """Fit something small, which compiles all kernels that a fit with these settings needs."""
+    X = np.arange(8.0).reshape(4, 2).astype(np.float32 if dtype == "float32" else np.float64)
+    Y = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]], dtype=bool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        HERAClassifier(**dict(settings), max_iter=2, block_rows=2).fit(X, Y)
+
+
 def _is_probabilistic(meaning: dict[str, Any]) -> bool:
     return meaning["formulation"] == "simplex" and meaning["calibration"] is not None
+
+
+def _take_labels(classes: _Array, best: Any) -> Any:
+    """The labels with these numbers, perhaps of a Dask array."""
+    if is_dask(best):
+        return best.map_blocks(classes.take, dtype=classes.dtype)
+    return classes[best]
 
 
 def _plain_array(array: Any) -> Any:

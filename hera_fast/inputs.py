@@ -38,8 +38,8 @@ def check_finite(X: Any, names: _Array | None, first_row: int = 0) -> None:
             bad, row, column = rows, rows[0], columns[0]
         name = "" if names is None else f" ({names[column]!r})"
         raise ValueError(
-            f"{str(error).splitlines()[0]} The first such entry is in row {first_row + row}, column "
-            f"{column}{name}; there are {len(bad)}. Remove these rows, or put a "
+            f"{str(error).splitlines()[0]} The first such entry is in row {first_row + row}, "
+            f"column {column}{name}; there are {len(bad)}. Remove these rows, or put a "
             "sklearn.impute.SimpleImputer in front."
         ) from None
 
@@ -62,8 +62,7 @@ def largest_magnitude(X: Any, names: _Array | None, first_row: int = 0) -> float
         name = "" if names is None else f" ({names[columns[0]]!r})"
         raise ValueError(
             f"X has the value {X[rows[0], columns[0]]:.3g} in row {first_row + rows[0]}, column "
-            f"{columns[0]}"
-            f"{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
+            f"{columns[0]}{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
             f"are summed. {_SCALE}"
         )
     return float(largest)

@@ -37,7 +37,8 @@ class ScratchFile:
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder, prefix="hera-fast-", buffering=0)
+        # Closed when nobody holds it any more.
+        self._file: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self._end = 0
         self._free: dict[int, list[int]] = {}
         self._lock = threading.Lock()
@@ -139,8 +140,8 @@ def check_space(n_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise OSError(
-            f"The fit needs about {n_bytes / 1e9:.1f} GB on disk, but {folder} has {free / 1e9:.1f} "
-            "GB left. Let the environment variable TMPDIR name a folder with more space, lower "
+            f"The fit needs about {n_bytes / 1e9:.1f} GB on disk, but {folder} has "
+            f"{free / 1e9:.1f} GB left. Let the environment variable TMPDIR name a folder with more space, lower "
             "n_components, or use float32."
         )
 

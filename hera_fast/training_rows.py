@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -203,7 +204,7 @@ def block_bounds(bounds: _Array, width: int, itemsize: int, most: int | None) ->
     """
     if most is None:
         most = max(1, _BLOCK_BYTES // (width * itemsize * BLOCK_ROWS)) * BLOCK_ROWS
-    starts = [np.arange(start, stop, most) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    starts = [np.arange(start, stop, most) for start, stop in itertools.pairwise(bounds)]
     return np.append(np.concatenate(starts), bounds[-1])
 
 

@@ -1,0 +1,340 @@
+"""Blocks of rows on the workers of a Dask cluster.
+
+Each worker that takes part has one actor, which carries a contiguous part of the blocks and keeps
+what belongs to them until the fit is over. Work goes to the actors directly, because a task of the
+scheduler takes ten times as long to begin. What the actors take over, and what they leave behind,
+are ordinary tasks on their workers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from hera_fast.blocks import Batch, Block, Blocks, Candidates, LocalCarrier, MemoryStore
+from hera_fast.extras import require
+from hera_fast.kernels._launch import blas_threads
+from hera_fast.threads import threads
+
+__all__ = ["DaskBlocks", "WorkerLost", "current_client", "place_blocks"]
+
+_Array = np.ndarray[Any, Any]
+
+# Seconds after which it is asked whether a worker still lives.
+_PATIENCE = 2.0
+
+#: The carriers of this process, on a worker, for tasks on it.
+_carriers: weakref.WeakValueDictionary[str, _Carrier] = weakref.WeakValueDictionary()
+
+
+class WorkerLost(RuntimeError):
+    """A worker has died, and what it had is gone."""
+
+
+def current_client() -> Any:
+    """Return the current client of Dask, or raise an error that says how to make one."""
+    distributed = require("distributed", "dask", "a Dask array")
+    try:
+        client = distributed.default_client()
+    except ValueError:
+        raise RuntimeError(
+            "X is a Dask array, but there is no client. Make one first, for example with "
+            "dask.distributed.Client(), which starts workers on this machine."
+        ) from None
+    if client.asynchronous:
+        raise RuntimeError("The current client of Dask is asynchronous: fit needs another one.")
+    return client
+
+
+# ---- on the workers -----------------------------------------------------------------------------
+
+
+class _Carrier:
+    """An actor: carries blocks on a worker."""
+
+    def __init__(self, token: str, n_blocks: int, n_threads: int) -> None:
+        self._carrier = LocalCarrier(n_blocks)
+        self._n_threads = min(n_threads, numba.config.NUMBA_NUM_THREADS)
+        _carriers[token] = self
+
+    def run(self, batch: Batch) -> tuple[bool, Any]:
+        """Do the work; errors are told apart from those of the connection."""
+        try:
+            with threads(self._n_threads), blas_threads(1):
+                return True, self._carrier.run(batch)
+        except Exception as error:
+            return False, error
+
+    def take(self, first: int, blocks: list[Block]) -> None:
+        """Take blocks with consecutive numbers."""
+        for number, block in enumerate(blocks, first):
+            self._carrier.take(number, block, MemoryStore())
+
+    def pieces(self, blocks: Sequence[int], number: int) -> list[Any]:
+        """Return pieces of blocks as they are stored."""
+        return [self._carrier.stored(block, number) for block in blocks]
+
+
+@cache
+def _warmed(warm: Callable[..., None], *arguments: Any) -> None:
+    """Compile once for each process."""
+    warm(*arguments)
+
+
+def _deliver(
+    token: str,
+    first: int,
+    first_row: int,
+    bounds: list[int],
+    dtype: str,
+    X: Any,
+    Y: Any,
+    weights: Any,
+    warm: tuple[Any, ...],
+) -> None:
+    """Give a chunk of rows to the carrier of this process, in blocks with these bounds."""
+    from hera_fast.training_rows import read_candidates
+
+    _warmed(*warm)
+    X = _plain_rows(X, np.dtype(dtype))
+    Y = read_candidates(Y.tocsr() if sparse.issparse(Y) else Y, first_row)
+    if X.shape[0] != bounds[-1] or Y.shape[0] != bounds[-1]:
+        raise ValueError(
+            f"the chunk that begins with row {first_row} has {X.shape[0]} rows and "
+            f"{Y.shape[0]} rows of candidates, but {bounds[-1]} were expected"
+        )
+    blocks = [
+        Block(
+            first_row + start,
+            X[start:stop],
+            Candidates(Y[start:stop]),
+            None if weights is None else np.require(weights[start:stop], np.float64, ["C", "A"]),
+        )
+        for start, stop in itertools.pairwise(bounds)
+    ]
+    _carriers[token].take(first, blocks)
+
+
+def _plain_rows(X: Any, dtype: np.dtype[Any]) -> Any:
+    if hasattr(X, "tocsr"):
+        return sparse.csr_array(X.tocsr(), dtype=dtype)
+    # What came over the network may begin anywhere in memory.
+    return np.require(X, dtype, ["C", "A"])
+
+
+def _collect(token: str, blocks: list[int], number: int, finish: Callable[..., Any]) -> Any:
+    """Make something of the pieces of blocks on this worker."""
+    return finish(_carriers[token].pieces(blocks, number))
+
+
+# ---- on the client ------------------------------------------------------------------------------
+
+
+class _Remote:
+    """The client's side of a carrier."""
+
+    actor: Any
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self.address = client, address
+
+    def submit(self, batch: Batch) -> Callable[[], Any]:
+        """Begin with a batch; return a function that waits for its result."""
+        try:
+            future = self.actor.run(batch)
+        except Exception as error:
+            raise self._lost(error) from error
+        return lambda: self._wait(future)
+
+    def _wait(self, future: Any) -> Any:
+        while True:
+            try:
+                succeeded, result = future.result(timeout=_PATIENCE)
+                break
+            except TimeoutError:
+                self.check()
+            except Exception as error:
+                raise self._lost(error) from error
+        if not succeeded:
+            raise result
+        return result
+
+    def check(self) -> None:
+        """Raise an error if the worker has died."""
+        if self.address not in self._client.nthreads():
+            raise WorkerLost(f"the worker {self.address} has died")
+
+    def _lost(self, error: Exception) -> WorkerLost:
+        return WorkerLost(f"the worker {self.address} cannot be reached ({error})")
+
+
+class DaskBlocks(Blocks):
+    """Blocks that are on workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client.
+    carriers : list
+        One for each worker.
+    n_blocks : int
+        How many blocks there are.
+    chunks : list of (carrier, list of int)
+        For each chunk of the rows who has it, and the numbers of its blocks.
+    token : str
+        The name of the carriers.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        carriers: list[_Remote],
+        n_blocks: int,
+        chunks: list[tuple[_Remote, list[int]]],
+        token: str,
+    ) -> None:
+        super().__init__(carriers, n_blocks)
+        self._client, self._remotes = client, carriers
+        self._chunks, self._token = chunks, token
+
+    def tasks(self, number: int, finish: Callable[..., Any]) -> list[Any]:
+        """Leave something behind on the workers: a future for each chunk.
+
+        Parameters
+        ----------
+        number : int
+            Of the pieces that `finish` gets, a list for each chunk.
+        finish : callable
+            Makes of them what is left behind.
+
+        Returns
+        -------
+        futures : list
+        """
+        futures = [
+            self._client.submit(
+                *(_collect, self._token, blocks, number, finish),
+                workers=[remote.address],
+                pure=False,
+            )
+            for remote, blocks in self._chunks
+        ]
+        _wait_for(futures, self._remotes)
+        return futures
+
+
+def place_blocks(
+    client: Any,
+    chunks: Sequence[tuple[Any, Any, Any]],
+    bounds: Sequence[_Array],
+    dtype: np.dtype[Any],
+    n_threads: int | None,
+    warm: tuple[Any, ...],
+) -> DaskBlocks:
+    """Put chunks of rows on workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client.
+    chunks : sequence of (X, Y, weights)
+        For each chunk what there is of it: delayed objects, futures or arrays.
+    bounds : sequence of ndarray
+        Where the blocks of each chunk begin, and where the last one ends.
+    dtype : dtype
+        What the rows are to be.
+    n_threads : int or None
+        Threads of each worker. None takes as many as the worker has for tasks.
+    warm : tuple
+        A function and arguments that let a worker compile what it needs.
+
+    Returns
+    -------
+    DaskBlocks
+    """
+    capacities = client.nthreads()
+    if not capacities:
+        raise WorkerLost("the cluster has no workers")
+    addresses = sorted(capacities)
+    sizes = np.array([chunk_bounds[-1] for chunk_bounds in bounds])
+    owners = _contiguous_parts(sizes, len(addresses))
+    addresses = [addresses[owner] for owner in range(max(owners) + 1)]
+    n_blocks = sum(len(chunk_bounds) - 1 for chunk_bounds in bounds)
+    token = uuid.uuid4().hex
+    actors = [
+        client.submit(
+            *(_Carrier, token, n_blocks, n_threads or capacities[address]),
+            actor=True,
+            workers=[address],
+            pure=False,
+        )
+        for address in addresses
+    ]
+    remotes = [_Remote(client, address) for address in addresses]
+    _wait_for(actors, remotes)
+    for remote, actor in zip(remotes, actors, strict=True):
+        remote.actor = actor.result()
+    places, deliveries, first, first_row = [], [], 0, 0
+    for (X, Y, weights), chunk_bounds, owner in zip(chunks, bounds, owners, strict=True):
+        remote = remotes[owner]
+        numbers = list(range(first, first + len(chunk_bounds) - 1))
+        places.append((remote, numbers))
+        arguments = [_at(client, part, remote.address) for part in (X, Y, weights)]
+        deliveries.append(
+            client.submit(
+                *(_deliver, token, first, first_row, chunk_bounds.tolist(), dtype.str),
+                *(*arguments, warm),
+                workers=[remote.address],
+                pure=False,
+            )
+        )
+        first, first_row = first + len(numbers), first_row + int(chunk_bounds[-1])
+    _wait_for(deliveries, remotes)
+    return DaskBlocks(client, remotes, n_blocks, places, token)
+
+
+def _at(client: Any, part: Any, address: str) -> Any:
+    """Have a delayed object computed on the worker where it is needed, if that is possible."""
+    if hasattr(part, "__dask_graph__"):
+        return client.compute(part, workers=[address], allow_other_workers=True)
+    return part
+
+
+def _contiguous_parts(sizes: _Array, n_parts: int) -> list[int]:
+    """Divide chunks of these sizes into contiguous parts of about the same size, none empty."""
+    n_parts = min(n_parts, len(sizes))
+    middles = np.cumsum(sizes) - sizes / 2
+    parts = np.floor(middles * n_parts / sizes.sum()).astype(int).tolist()
+    owners: list[int] = []
+    for part in parts:
+        owners.append(min(part, owners[-1] + 1) if owners else 0)
+    return owners
+
+
+def _wait_for(futures: list[Any], remotes: list[_Remote]) -> None:
+    """Wait until all are done; raise their errors, or one that a worker has died."""
+    from distributed import wait
+
+    while True:
+        try:
+            wait(futures, timeout=_PATIENCE)
+            break
+        except TimeoutError:
+            for remote in remotes:
+                remote.check()
+    for future in futures:
+        if future.status == "error":
+            error = future.exception()
+            for remote in remotes:
+                remote.check()
+            raise error
+        if future.status != "finished":
+            raise WorkerLost(f"a task is {future.status}, because a worker has died")
