@@ -15,13 +15,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numba
 import numpy as np
 from scipy import sparse
-
-from hera_fast.threads import on_threads
 
 __all__ = [
     "AtCandidates",
@@ -33,6 +33,7 @@ __all__ = [
     "Held",
     "LocalCarrier",
     "MemoryStore",
+    "Question",
     "Store",
     "TreeSum",
     "raw",
@@ -179,26 +180,38 @@ class _Step(NamedTuple):
     candidates: int = -1
 
 
-class Batch(NamedTuple):
-    """Work on every block, and how it ends.
+class Question(NamedTuple):
+    """Work on every block whose result is wanted.
 
     Attributes
     ----------
     steps : tuple
-        What to do, in this order.
-    forgotten : tuple of int
-        What nobody will ask for again.
-    ending : str
-        ``"sum"`` or ``"gather"``: what becomes of the results of the last function.
+        What to do before, in this order.
+    is_sum : bool
+        Whether the results of the blocks are added up.
     work, arguments : callable, tuple
-        The last function.
+        What to call.
     """
 
     steps: tuple[_Step, ...]
-    forgotten: tuple[int, ...]
-    ending: str
+    is_sum: bool
     work: Any
     arguments: tuple[Any, ...]
+
+
+class Batch(NamedTuple):
+    """Questions that are answered in one go.
+
+    Attributes
+    ----------
+    forgotten : tuple of int
+        What nobody will ask for again.
+    questions : tuple of Question
+        In this order.
+    """
+
+    forgotten: tuple[int, ...]
+    questions: tuple[Question, ...]
 
 
 class Block(NamedTuple):
@@ -347,27 +360,33 @@ class LocalCarrier:
         result = self.run(batch)
         return lambda: result
 
-    def run(self, batch: Batch) -> Any:
-        """Do the work on all blocks; return parts of the sum, or the results of the blocks."""
+    def run(self, batch: Batch) -> list[dict[Any, Any]]:
+        """Do the work on all blocks; return parts of each sum, or the results of the blocks."""
         for number in batch.forgotten:
             self._recipes.pop(number, None)
-        for step in batch.steps:
-            if step.kind == "scratch":
-                self._recipes[step.number] = (step.work, step.arguments)
-        sums, results = TreeSum(self._n_blocks), {}
+        for question in batch.questions:
+            for step in question.steps:
+                if step.kind == "scratch":
+                    self._recipes[step.number] = (step.work, step.arguments)
+        sums = [TreeSum(self._n_blocks) for _ in batch.questions]
+        results: list[dict[Any, Any]] = [{} for _ in batch.questions]
         for number, store in self._stores.items():
             for forgotten in batch.forgotten:
                 store.forget(forgotten)
             session = _Session(store, self._recipes)
-            for step in batch.steps:
-                session.take(step)
-            value = batch.work(*session.pieces(batch.arguments))
+            for place, question in enumerate(batch.questions):
+                for step in question.steps:
+                    session.take(step)
+                value = question.work(*session.pieces(question.arguments))
+                if question.is_sum:
+                    sums[place].add(0, number, value)
+                else:
+                    results[place][number] = value
             session.close()
-            if batch.ending == "sum":
-                sums.add(0, number, value)
-            else:
-                results[number] = value
-        return sums.nodes if batch.ending == "sum" else results
+        return [
+            sums[place].nodes if question.is_sum else results[place]
+            for place, question in enumerate(batch.questions)
+        ]
 
 
 class _Session:
@@ -480,8 +499,7 @@ class Blocks:
         self._lock = threading.Lock()
         self._next = _FIRST_FREE
         self._forgotten: list[int] = []
-        # Each thread has its own list: what belongs together is done together.
-        self._pending = threading.local()
+        self._thread = threading.local()
         self.X, self.Y = self._held(_X, ()), self._held(_Y, ())
         self.weights = self._held(_WEIGHTS, ())
 
@@ -508,7 +526,7 @@ class Blocks:
     def sum(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Add up what a function returns for each block."""
         total = TreeSum(self._n_blocks)
-        for nodes in self._finish("sum", work, arguments):
+        for nodes in self._ask(work, arguments, is_sum=True):
             for (level, place), value in nodes.items():
                 total.add(level, place, value)
         return total.total()
@@ -516,31 +534,45 @@ class Blocks:
     def gather(self, work: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what a function returns for each block."""
         results: dict[int, Any] = {}
-        for part in self._finish("gather", work, arguments):
+        for part in self._ask(work, arguments, is_sum=False):
             results |= part
         return [results[number] for number in range(self._n_blocks)]
 
     def together(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Use threads."""
+        """Use a thread for each item; their questions wait for each other, and are one batch."""
         self.flush()
+        party = _Party(self._answer, len(items))
+        n_threads = numba.get_num_threads()
 
-        def finish(item: _Item) -> _Result:
-            result = work(item)
-            self.flush()
-            return result
+        def take_part(place: int) -> tuple[_Result, list[Any]]:
+            numba.set_num_threads(n_threads)
+            self._thread.party, self._thread.place = party, place
+            try:
+                return work(items[place]), self._pending()
+            finally:
+                party.leave()
 
-        return on_threads(finish, items)
+        with ThreadPoolExecutor(len(items)) as threads:
+            results = list(threads.map(take_part, range(len(items))))
+        for _, pending in results:
+            self._pending().extend(pending)
+        return [result for result, _ in results]
 
     def flush(self) -> None:
         """Have everything done that was put off."""
-        if getattr(self._pending, "steps", None):
+        if self._pending():
             self.gather(_nothing)
 
     def _put(self, step: _Step, arguments: tuple[Any, ...]) -> None:
         """Put off a step; what it needs must not be forgotten until then."""
-        if not hasattr(self._pending, "steps"):
-            self._pending.steps = []
-        self._pending.steps.append((step, arguments))
+        self._pending().append((step, arguments))
+
+    def _pending(self) -> list[Any]:
+        """Steps that were put off. Each thread has its own: what belongs together stays so."""
+        if not hasattr(self._thread, "pending"):
+            self._thread.pending = []
+        pending: list[Any] = self._thread.pending
+        return pending
 
     def _add(self, kind: str, work: Any, arguments: tuple[Any, ...], candidates: int = -1) -> Held:
         with self._lock:
@@ -556,15 +588,64 @@ class Blocks:
         weakref.finalize(held, self._forgotten.append, number)
         return held
 
-    def _finish(self, ending: str, work: Any, arguments: tuple[Any, ...]) -> list[Any]:
-        # Emptied only when the batch is over: until then what it needs is not forgotten.
-        pending = getattr(self._pending, "steps", [])
-        self._pending.steps = []
-        steps = tuple(step for step, _ in pending)
+    def _ask(self, work: Any, arguments: tuple[Any, ...], *, is_sum: bool) -> list[Any]:
+        # Kept until the question is answered: until then, what it needs is not forgotten.
+        pending, self._thread.pending = self._pending(), []
+        question = Question(tuple(step for step, _ in pending), is_sum, work, _referred(arguments))
+        party = getattr(self._thread, "party", None)
+        if party is None:
+            return self._answer([question])[0]
+        answer: list[Any] = party.ask(self._thread.place, question)
+        return answer
+
+    def _answer(self, questions: Sequence[Question]) -> list[list[Any]]:
+        """Return for each question what each carrier says."""
         forgotten = tuple(self._forgotten.pop() for _ in range(len(self._forgotten)))
-        batch = Batch(steps, forgotten, ending, work, _referred(arguments))
+        batch = Batch(forgotten, tuple(questions))
         waiting = [carrier.submit(batch) for carrier in self._carriers]
-        return [wait() for wait in waiting]
+        return list(zip(*[wait() for wait in waiting], strict=True))  # type: ignore[arg-type]
+
+
+class _Party:
+    """Threads whose questions are answered together, once all of them have asked or left."""
+
+    def __init__(
+        self, answer: Callable[[Sequence[Question]], list[list[Any]]], n_threads: int
+    ) -> None:
+        self._answer = answer
+        self._n_threads = n_threads
+        self._questions: dict[int, Question] = {}
+        self._answers: dict[int, list[Any]] = {}
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def ask(self, place: int, question: Question) -> list[Any]:
+        """Wait for the answer to the question of a thread."""
+        with self._changed:
+            self._questions[place] = question
+            self._answer_if_complete()
+            self._changed.wait_for(lambda: place in self._answers or self._error is not None)
+            if self._error is not None:
+                raise self._error
+            return self._answers.pop(place)
+
+    def leave(self) -> None:
+        """Wait for a thread no longer."""
+        with self._changed:
+            self._n_threads -= 1
+            self._answer_if_complete()
+
+    def _answer_if_complete(self) -> None:
+        if not self._questions or len(self._questions) < self._n_threads:
+            return
+        # In this order, so that the same work is always done in the same order.
+        places = sorted(self._questions)
+        questions = [self._questions.pop(place) for place in places]
+        try:
+            self._answers.update(zip(places, self._answer(questions), strict=True))
+        except BaseException as error:
+            self._error = error
+        self._changed.notify_all()
 
 
 def _referred(arguments: Any) -> Any:
