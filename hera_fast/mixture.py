@@ -33,9 +33,10 @@ later ones are too large, and serve for comparison.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +93,8 @@ _COLDEST, _HOTTEST = 0.05, 3.0
 _LARGEST_STEP = 0.5
 _RATIOS = (1e-3, 1e3)
 _LEAST_LOG = -700.0
+# Numbers that are sent at once rather than asked about again and again.
+_FEW = 1 << 20
 
 
 class _Fit(NamedTuple):
@@ -149,7 +152,7 @@ class Mixture:
         first = features[0]
         self._rows = rows = first.rows
         self._Y = Y
-        self._dtype, self._total = first.dtype, first.total_weight
+        self._shape, self._dtype, self._total = first.shape, first.dtype, first.total_weight
         self._free_arrays: list[_Array] = []
         self._row_weight = rows.make(_shares_of_rows, Y, first.sample_weight, self._total)
         # Whole weights count rows. If they are smaller than that, their size says nothing.
@@ -195,11 +198,15 @@ class Mixture:
                 discriminant.fit(P, confidence, shares, workspace)
             return discriminant.temper(self._row_weight)
 
-        masses = rows.make(_side_by_side, rows.together(fit, self._discriminants))
-        weights, likelihood = _mixing_weights(
-            masses, self._row_weight, len(self._discriminants), rows
+        # What false candidates look like does not depend on the members.
+        questions = [partial(fit, each) for each in self._discriminants]
+        *masses, patterns = rows.together(
+            _call, [*questions, partial(self._co_occurrence.scores, P)]
         )
-        patterns = self._co_occurrence.scores(P)
+        masses = rows.make(_side_by_side, masses)
+        weights, likelihood = _mixing_weights(
+            *(masses, self._row_weight, len(self._discriminants), rows, self._shape[0])
+        )
         rows.do(np.ndarray.fill, Z, 0)
         with self._workspace() as workspace:
             for weight, discriminant in zip(weights, self._discriminants, strict=True):
@@ -267,13 +274,27 @@ class Mixture:
         return P
 
 
+def _call(question: Callable[[], Any]) -> Any:
+    return question()
+
+
 def _mixing_weights(
-    masses: _Array, row_weight: _Array, n_members: int, rows: Rows = WHOLE
+    masses: _Array,
+    row_weight: _Array,
+    n_members: int,
+    rows: Rows = WHOLE,
+    n_rows: int = 0,
 ) -> tuple[_Array, float]:
     """Weights that make the candidates likely, by expectation maximisation; the log-likelihood.
 
     `masses` has the probability of the candidates, for each row and each discriminant.
     """
+    if not rows.is_whole and n_rows * n_members <= _FEW:
+        # That many numbers travel faster than questions and answers for each step.
+        masses, row_weight = (
+            np.concatenate(rows.gather(_itself, array)) for array in (masses, row_weight)
+        )
+        rows = WHOLE
     weights = np.full(n_members, 1 / n_members)
     for _ in range(_WEIGHT_STEPS if n_members > 1 else 0):
         weights = rows.sum(_expected_weights, masses, weights, row_weight)
@@ -491,6 +512,10 @@ def _mass_sums(
 
 def _masses(row_parts: _Array) -> _Array:
     return np.exp(np.maximum(row_parts[:, 0], _LEAST_LOG))
+
+
+def _itself(array: _Array) -> _Array:
+    return array
 
 
 def _side_by_side(masses: list[_Array]) -> _Array:

@@ -27,7 +27,7 @@ def no_step(self, row_weight):
     return masses
 
 
-def equal_weights(masses, row_weight, n_members, rows):
+def equal_weights(masses, row_weight, n_members, rows, n_rows):
     """In place of the mixing weights: all members count the same."""
     weights = np.full(n_members, 1 / n_members)
     return weights, float(row_weight @ np.log(masses @ weights))
