@@ -36,6 +36,7 @@ __all__ = [
     "Question",
     "Store",
     "TreeSum",
+    "WorkerLost",
     "raw",
 ]
 
@@ -235,8 +236,19 @@ class Block(NamedTuple):
     weights: Any
 
 
+class WorkerLost(RuntimeError):
+    """Somebody who had blocks has died, and what belonged to their rows is gone."""
+
+
 class Carrier(Protocol):
     """Somebody who has some of the blocks."""
+
+    @property
+    def blocks(self) -> Sequence[int]:
+        """The numbers of these blocks."""
+
+    def put(self, number: int, pieces: dict[int, Any]) -> None:
+        """Keep pieces of blocks."""
 
     def submit(self, batch: Batch) -> Callable[[], Any]:
         """Begin with a batch; return a function that waits for its result."""
@@ -350,6 +362,16 @@ class LocalCarrier:
         for place, piece in zip((_FIRST_ROW, _X, _Y, _WEIGHTS), block, strict=True):
             store.save(place, piece)
         self._stores[number] = store
+
+    @property
+    def blocks(self) -> list[int]:
+        """The numbers of the blocks."""
+        return list(self._stores)
+
+    def put(self, number: int, pieces: dict[int, Any]) -> None:
+        """Keep pieces of blocks."""
+        for block, piece in pieces.items():
+            self._stores[block].save(number, piece)
 
     def stored(self, block: int, number: int) -> Any:
         """Return a piece of a block as it is stored."""
@@ -510,6 +532,15 @@ class Blocks:
     def at_candidates(self, Y: Held, work: Callable[..., Any], *arguments: Any) -> Held:
         """Keep a matrix that is zero outside the candidates as its values there."""
         return self._add("at", work, arguments, Y.number)
+
+    def spread(self, pieces: Sequence[Any]) -> Held:
+        """Give each block a piece of its own."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+        for carrier in self._carriers:
+            carrier.put(number, {block: pieces[block] for block in carrier.blocks})
+        return self._held(number, ())
 
     def scratch(self, work: Callable[..., Any], *arguments: Any) -> Held:
         """Make something anew for every batch that asks for it."""

@@ -19,24 +19,22 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from hera_fast.blocks import Batch, Block, Blocks, Candidates, LocalCarrier, MemoryStore
+from hera_fast.blocks import Batch, Block, Blocks, Candidates, LocalCarrier, MemoryStore, WorkerLost
 from hera_fast.extras import require
 from hera_fast.kernels._launch import blas_threads
 from hera_fast.threads import threads
 
-__all__ = ["DaskBlocks", "WorkerLost", "current_client", "place_blocks"]
+__all__ = ["DaskBlocks", "current_client", "place_blocks"]
 
 _Array = np.ndarray[Any, Any]
 
 # Seconds after which it is asked whether a worker still lives.
 _PATIENCE = 2.0
+# Seconds to wait for a new worker when there is none.
+_PATIENCE_WITHOUT_WORKERS = 60.0
 
 #: The carriers of this process, on a worker, for tasks on it.
 _carriers: weakref.WeakValueDictionary[str, _Carrier] = weakref.WeakValueDictionary()
-
-
-class WorkerLost(RuntimeError):
-    """A worker has died, and what it had is gone."""
 
 
 def current_client() -> Any:
@@ -77,6 +75,12 @@ class _Carrier:
         """Take blocks with consecutive numbers."""
         for number, block in enumerate(blocks, first):
             self._carrier.take(number, block, MemoryStore())
+
+    def put(self, number: int, pieces: dict[int, Any]) -> tuple[bool, Any]:
+        """Keep pieces of blocks."""
+        # What came over the network may begin anywhere in memory, and may be read-only.
+        self._carrier.put(number, {block: np.array(piece) for block, piece in pieces.items()})
+        return True, None
 
     def pieces(self, blocks: Sequence[int], number: int) -> list[Any]:
         """Return pieces of blocks as they are stored."""
@@ -145,11 +149,19 @@ class _Remote:
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self.address = client, address
+        self.blocks: list[int] = []
 
     def submit(self, batch: Batch) -> Callable[[], Any]:
         """Begin with a batch; return a function that waits for its result."""
+        return self._begin("run", batch)
+
+    def put(self, number: int, pieces: dict[int, Any]) -> None:
+        """Keep pieces of blocks."""
+        self._begin("put", number, pieces)()
+
+    def _begin(self, name: str, *arguments: Any) -> Callable[[], Any]:
         try:
-            future = self.actor.run(batch)
+            future = getattr(self.actor, name)(*arguments)
         except Exception as error:
             raise self._lost(error) from error
         return lambda: self._wait(future)
@@ -260,9 +272,12 @@ def place_blocks(
     -------
     DaskBlocks
     """
+    if not client.nthreads():
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE_WITHOUT_WORKERS)
+        except TimeoutError:
+            raise WorkerLost("the cluster has no workers") from None
     capacities = client.nthreads()
-    if not capacities:
-        raise WorkerLost("the cluster has no workers")
     addresses = sorted(capacities)
     sizes = np.array([chunk_bounds[-1] for chunk_bounds in bounds])
     owners = _contiguous_parts(sizes, len(addresses))
@@ -287,6 +302,7 @@ def place_blocks(
         remote = remotes[owner]
         numbers = list(range(first, first + len(chunk_bounds) - 1))
         places.append((remote, numbers))
+        remote.blocks += numbers
         arguments = [_at(client, part, remote.address) for part in (X, Y, weights)]
         deliveries.append(
             client.submit(
@@ -321,11 +337,10 @@ def _contiguous_parts(sizes: _Array, n_parts: int) -> list[int]:
 
 def _wait_for(futures: list[Any], remotes: list[_Remote]) -> None:
     """Wait until all are done; raise their errors, or one that a worker has died."""
-    from distributed import wait
-
+    distributed = require("distributed", "dask", "a Dask array")
     while True:
         try:
-            wait(futures, timeout=_PATIENCE)
+            distributed.wait(futures, timeout=_PATIENCE)
             break
         except TimeoutError:
             for remote in remotes:

@@ -6,7 +6,7 @@ import reprlib
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from hera_fast.candidates import check_candidates
+from hera_fast.checkpoints import Keeper, fingerprint
 from hera_fast.classifier import ProbabilisticPartialLabelClassifier
 from hera_fast.dask_training import DaskSource, is_dask
 from hera_fast.features import Features, make_features
@@ -33,10 +34,10 @@ from hera_fast.paper import solve_paper
 from hera_fast.products import SparseBlocks, multiply_rows
 from hera_fast.progress import Progress
 from hera_fast.rows import WHOLE, Rows
-from hera_fast.run import Observer, Options, Solution, State
+from hera_fast.run import Keep, Observer, Options, Solution, State
 from hera_fast.solver import solve
 from hera_fast.threads import threads
-from hera_fast.training_rows import TrainingRows, WholeRows, is_lazy, rows_in_blocks
+from hera_fast.training_rows import Source, TrainingRows, WholeRows, is_lazy, rows_in_blocks
 
 __all__ = ["HERAClassifier", "hera"]
 
@@ -385,58 +386,113 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         return hasattr(self, "coef_")
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HERAClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> HERAClassifier:
         """Learn from rows with candidate labels.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Training rows. float32 stays float32, a CSR matrix stays sparse.
-        y : array-like
+        X : {array-like, sparse matrix, Zarr array, Dask array} of shape (n, d)
+            Training rows. float32 stays float32, a CSR matrix stays sparse. Rows of a Dask array
+            stay on the workers of the current client.
+        y : array-like or Dask array
             The candidates Y: a matrix of shape (n, q) of zeros and ones, dense or sparse; a list
             with a set (or list) of labels for every row; or a vector with one label for every
             row, which makes it ordinary supervised learning.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
+        checkpoint : str or path-like, optional
+            A file in which the state of the fit is kept while it runs, every few seconds. It
+            remains if the fit fails, and is removed when it has succeeded.
+        resume : bool, default=False
+            Go on from the checkpoint, if the file exists. The data and the parameters must be the
+            same. The result then is what it would have been without the interruption.
 
         Returns
         -------
         self : HERAClassifier
         """
-        training = self._training_rows(X, y, sample_weight)
+        if resume and checkpoint is None:
+            raise ValueError("resume=True needs a checkpoint: the file to go on from")
+        source = self._source(X, y, sample_weight)
         options = self._options()
-        start = self._start(training)
+        keeper = Keeper(checkpoint, options.random_state, survives=is_dask(X))
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
         with threads(self.n_threads), blas_threads(1):
-            if start is None:
-                feature_maps = self._fit_maps(training, options)
-            else:
-                feature_maps = [member.feature_map for member in self._members]
-            features = [
-                self._make_features(
-                    training.rows.make(map_rows, feature_map, training.X)
-                    if feature_map
-                    else training.X,
-                    training.sample_weight,
-                    training.rows,
-                )
-                for feature_map in feature_maps
-            ]
-            solution = self._solve(features, training.Y, options, start)
-            confidence, noise, best = training.results(solution)
+            for attempt in keeper.attempts():
+                with attempt:
+                    learned = self._learn(source, options, keeper, resume=resume)
+        training = learned.training
         self.classes_ = training.classes
-        self._take(solution, feature_maps, features, confidence, noise)
-        self.transduction_ = _take_labels(self.classes_, best)
-        self._solution = solution if training.rows.is_whole else None
+        self._take(
+            *(learned.solution, learned.feature_maps, learned.features),
+            *(learned.confidence, learned.noise),
+        )
+        self.transduction_ = _take_labels(self.classes_, learned.best)
+        self._solution = learned.solution if training.rows.is_whole else None
         self._fit_X = None if self.prediction == "linear" else training.source
         self._multiplicity = None
         if training.weights is not None:
             copies = np.ceil(np.minimum(training.weights, _MOST_COPIES))
             self._multiplicity = copies.astype(np.int64)
+        keeper.done()
         return self
 
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
+    def _learn(self, source: Source, options: Options, keeper: Keeper, *, resume: bool) -> Learned:
+        """Fit the kernel maps and solve the problem, from the last checkpoint on."""
+        training = source.place()
+        if keeper.is_active:
+            options = self._find_checkpoint(training, options, keeper, resume=resume)
+        start = keeper.start(training) or self._start(training)
+        if start is None or start.goes_on:
+            feature_maps = self._fit_maps(training, options)
+        else:
+            feature_maps = [member.feature_map for member in self._members]
+        rows = training.rows
+        features = [
+            self._make_features(
+                training.X if feature_map is None else rows.make(map_rows, feature_map, training.X),
+                training.sample_weight,
+                rows,
+            )
+            for feature_map in feature_maps
+        ]
+
+        def keep(reached: Callable[[], Solution]) -> None:
+            keeper.keep(training, reached)
+
+        solution = self._solve(features, training.Y, options, start, keep)
+        return Learned(training, solution, feature_maps, features, *training.results(solution))
+
+    def _find_checkpoint(
+        self, training: TrainingRows, options: Options, keeper: Keeper, *, resume: bool
+    ) -> Options:
+        """Prepare for checkpoints in a file, and read the one that is there."""
+        parameters = self.get_params()
+        for name in ("callback", "n_threads", "verbose", "warm_start", "block_rows"):
+            del parameters[name]
+        if not isinstance(self.random_state, Integral):
+            parameters["random_state"] = None
+        about = {
+            "data": fingerprint(training),
+            "number of rows": training.shape[0],
+            "number of features": training.shape[1],
+            "number of labels": len(training.classes),
+            "dtype": str(training.dtype),
+            **parameters,
+        }
+        keeper.open(about, resume=resume)
+        return replace(options, random_state=keeper.seed)
+
+    def _source(self, X: Any, y: Any, sample_weight: Any) -> Source:
         """Check what is to be learned from, and divide it into blocks if it should be."""
         if is_dask(X):
             self._check_lazy_rows(X)
@@ -446,7 +502,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
                 most=self._most_rows(),
                 n_threads=self.n_threads,
                 warm=(_warm_up, self._settings(), str(X.dtype)),
-            ).place()
+            )
         if self.block_rows is None and not is_lazy(X):
             X = self._validated(X, reset=True)
             Y, classes = check_candidates(y, n_samples=X.shape[0])
@@ -511,7 +567,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
                 rows=training.rows,
             )
 
-        return training.rows.together(fit_map, kernels)
+        maps: list[Nystroem | None] = training.rows.together(fit_map, kernels)
+        return maps
 
     def _kernels(self) -> tuple[str | None, ...]:
         if self.kernel != "auto":
@@ -539,13 +596,14 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         Y: _Array,
         options: Options,
         start: Solution | None = None,
+        keep: Keep | None = None,
     ) -> Solution:
         progress = Progress() if self.verbose else None
         observer = self._observer(progress)
         try:
             if self.formulation == "paper":
-                return solve_paper(features[0], Y, options, start, observer)
-            return solve(features[0], Y, options, start, observer, features[1:])
+                return solve_paper(features[0], Y, options, start, observer, keep)
+            return solve(features[0], Y, options, start, observer, features[1:], keep)
         finally:
             if progress is not None:
                 progress.close()
@@ -775,6 +833,18 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
             if len(parts) > 1:
                 part *= member.weight
                 np.add(part, 0 if place == parts[0] else out, out=out)
+
+
+class Learned(NamedTuple):
+    """What a fit has found."""
+
+    training: TrainingRows
+    solution: Solution
+    feature_maps: list[Nystroem | None]
+    features: list[Features]
+    confidence: Any
+    noise: Any
+    best: Any
 
 
 class FittedMember(NamedTuple):

@@ -62,8 +62,8 @@ def largest_magnitude(X: Any, names: _Array | None, first_row: int = 0) -> float
         name = "" if names is None else f" ({names[columns[0]]!r})"
         raise ValueError(
             f"X has the value {X[rows[0], columns[0]]:.3g} in row {first_row + rows[0]}, column "
-            f"{columns[0]}{name}. In {X.dtype} absolute values must not exceed {most:g}, because their squares "
-            f"are summed. {_SCALE}"
+            f"{columns[0]}{name}. In {X.dtype} absolute values must not exceed {most:g}, because "
+            f"their squares are summed. {_SCALE}"
         )
     return float(largest)
 

@@ -61,7 +61,7 @@ from hera_fast.products import (
 )
 from hera_fast.rows import WHOLE, Rows
 
-__all__ = ["Mixture", "MixtureState"]
+__all__ = ["Mixture", "MixtureState", "StageFit"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -97,7 +97,7 @@ _LEAST_LOG = -700.0
 _FEW = 1 << 20
 
 
-class _Fit(NamedTuple):
+class StageFit(NamedTuple):
     """What a stage ended with."""
 
     stage: int
@@ -116,7 +116,7 @@ class MixtureState:
     likelihood: float = -math.inf
     offsets: tuple[_Array, ...] = ()
     temperatures: tuple[float, ...] = ()
-    best: _Fit | None = None
+    best: StageFit | None = None
 
 
 class Mixture:
@@ -248,7 +248,7 @@ class Mixture:
             return
         if state.best is None or state.likelihood > state.best.likelihood:
             P = self._rows.copy(P)
-            state.best = _Fit(state.stage, state.likelihood, P, self.members)
+            state.best = StageFit(state.stage, state.likelihood, P, self.members)
             state.failures = 0
         else:
             state.failures += 1

@@ -280,9 +280,9 @@ class GradientDescent(_LinearModel):
 
     def _curvature(self, P: _Array) -> float:
         # Here confidences may exceed 1, and the weights of the ranking loss with them.
-        largest = max(self._features.rows.gather(_largest, P, self._counts))
+        largest: float = max(self._features.rows.gather(_largest, P, self._counts))
         ranking = self._ranking * ranking_curvature(len(self.offset)) * largest**2
-        return max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12)
+        return float(max((self._alpha + ranking) * self._largest + 2 * self._beta, 1e-12))
 
 
 def _counting(weights: _Array) -> _Array:

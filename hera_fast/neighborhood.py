@@ -389,7 +389,8 @@ def _copies(indices: _Array, counts: _Array, k: int) -> _Array:
     """Return how often each neighbour is written, k times in all."""
     copies = counts[indices]
     before = np.cumsum(copies, axis=1) - copies
-    return np.clip(k - before, 0, copies)
+    used: _Array = np.clip(k - before, 0, copies)
+    return used
 
 
 # ---- dense rows --------------------------------------------------------------------------------

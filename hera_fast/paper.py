@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from hera_fast.kernels.updates import PAPER_UPDATE_PARTS
 from hera_fast.models import GradientDescent, scores_like
 from hera_fast.noise import WeightedShrinkage, norm_of_candidates, zeros_like
 from hera_fast.products import column_sums
-from hera_fast.run import FIT_CALLER, Observer, Options, Recorder, Residuals, Solution
+from hera_fast.run import FIT_CALLER, Keep, Observer, Options, Recorder, Residuals, Solution
 from hera_fast.solver import equal_confidence
 
 __all__ = ["solve_paper"]
@@ -49,6 +50,7 @@ def solve_paper(
     options: Options,
     start: Solution | None = None,
     observe: Observer | None = None,
+    keep: Keep | None = None,
 ) -> Solution:
     """Run the printed algorithm; parameters and result are those of :func:`hera_fast.solver.solve`.
 
@@ -74,7 +76,17 @@ def solve_paper(
     if start is not None:
         P, model.W = start.P, start.W
         splitting.resume(start)
-    recorder = Recorder(o, features, observe)
+    recorder = Recorder(o, features, observe, keep, start)
+
+    def reached() -> Solution:
+        return Solution(
+            *(model.W, model.offset, P, splitting.E, splitting.multipliers),
+            *(splitting.penalty, splitting.split_penalty),
+            history=recorder.history(),
+            members=model.members,
+            model_state=splitting.acts,
+        )
+
     try:
         while recorder.goes_on:
             model.update(P, Z)
@@ -91,18 +103,13 @@ def solve_paper(
                 settled=splitting.acts,
             )
             splitting.adapt_penalties(residuals)
+            recorder.keep(reached)
     except KeyboardInterrupt:
         recorder.interrupted()
     recorder.warn_unless_ended()
     if splitting.mass < _COLLAPSED * first_mass:
         _warn_of_collapse(splitting.mass, first_mass, o, explained=splitting.acts)
-    return Solution(
-        *(model.W, model.offset, P, splitting.E, splitting.multipliers),
-        *(splitting.penalty, splitting.split_penalty),
-        history=recorder.history(),
-        members=model.members,
-        interrupted=recorder.was_interrupted,
-    )
+    return replace(reached(), interrupted=recorder.was_interrupted)
 
 
 class Splitting:
@@ -149,6 +156,7 @@ class Splitting:
         """Go on where another run ended."""
         self.E = start.E
         self._J, self._M, self._N = start.multipliers
+        self.acts = start.goes_on and start.model_state
         penalties = start.penalty, start.split_penalty
         self.penalty, self.split_penalty = map(min, penalties, self._most)
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from hera_fast.features import Features
 from hera_fast.models import Member, Model
 
-__all__ = ["FIGURES", "Observer", "Options", "Recorder", "Residuals", "Solution", "State"]
+__all__ = ["FIGURES", "Keep", "Observer", "Options", "Recorder", "Residuals", "Solution", "State"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ _BALANCE = 10.0
 _BALANCE_STEP = 2.0
 
 # From a warning up to the caller of fit.
-FIT_CALLER = 6
+FIT_CALLER = 7
 
 
 class Residuals(NamedTuple):
@@ -111,8 +111,8 @@ class State:
         Mean sum of a row of P.
     seconds : float
         Time since the start.
-    confidence : ndarray of shape (n, q)
-        P.
+    confidence : ndarray of shape (n, q) or None
+        P. None if the rows are in blocks.
     noise : ndarray of shape (n, q) or None
         E, of which some entries may be a little below zero before convergence. None when nobody
         wants a low rank (``nu=0``), where it simply is Y - P.
@@ -132,7 +132,7 @@ class State:
     penalty: float
     mass: float
     seconds: float
-    confidence: _Array
+    confidence: _Array | None
     noise: _Array | None
     coef: _Array
     intercept: _Array
@@ -142,12 +142,17 @@ class State:
 Observer = Callable[[State], object]
 
 
+#: Called after each iteration but the last with a function that returns the state.
+Keep = Callable[[Callable[[], "Solution"]], None]
+
+
 @dataclass
 class Solution:
     """Where a run ended. It can be the start of another one.
 
     `W` and `offset` are those of the first of the `members`, which predictions are made of; the
-    `model_state` is what a model with stages needs to go on.
+    `model_state` is what a model with stages needs to go on. If it `goes_on`, a run that starts
+    here is the same one, as if it had not been interrupted: its history is continued.
     """
 
     W: _Array
@@ -161,18 +166,30 @@ class Solution:
     members: tuple[Member, ...] = ()
     interrupted: bool = False
     model_state: Any = None
+    goes_on: bool = False
 
 
 class Recorder:
     """Keeps the figures of all iterations, tells the observer, and knows when to stop."""
 
-    def __init__(self, options: Options, features: Features, observe: Observer | None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        features: Features,
+        observe: Observer | None,
+        keep: Keep | None = None,
+        start: Solution | None = None,
+    ) -> None:
         self.converged = False
         self._options = options
-        self._mean = features.mean
-        self._observe = observe
+        self._mean, self._is_whole = features.mean, features.rows.is_whole
+        self._observe, self._keep = observe, keep
         self._figures: list[dict[str, float]] = []
         self._start = time.perf_counter()
+        if start is not None and start.goes_on:
+            past = zip(*(start.history[name].tolist() for name in FIGURES), strict=True)
+            self._figures = [dict(zip(FIGURES, figures, strict=True)) for figures in past]
+            self._start -= self._figures[-1]["seconds"]
         self._stopped = False
         self._has_stages = False
         self.was_interrupted = False
@@ -221,8 +238,8 @@ class Recorder:
             penalty=penalty,
             mass=mass,
             seconds=time.perf_counter() - self._start,
-            confidence=P,
-            noise=E,
+            confidence=P if self._is_whole else None,
+            noise=E if self._is_whole else None,
             coef=model.W.T,
             intercept=model.offset - self._mean @ model.W,
         )
@@ -232,6 +249,11 @@ class Recorder:
         self.converged = settled and state.change <= tol if ended is None else ended
         if self._observe is not None:
             self._stopped = bool(self._observe(state))
+
+    def keep(self, reached: Callable[[], Solution]) -> None:
+        """Offer the state at the end of an iteration, if there will be another one."""
+        if self._keep is not None and self.goes_on:
+            self._keep(reached)
 
     def interrupted(self) -> None:
         """Say that the user ended the run."""

@@ -141,8 +141,8 @@ def check_space(n_bytes: int) -> None:
     if n_bytes > free:
         raise OSError(
             f"The fit needs about {n_bytes / 1e9:.1f} GB on disk, but {folder} has "
-            f"{free / 1e9:.1f} GB left. Let the environment variable TMPDIR name a folder with more space, lower "
-            "n_components, or use float32."
+            f"{free / 1e9:.1f} GB left. Let the environment variable TMPDIR name a folder with "
+            "more space, lower n_components, or use float32."
         )
 
 

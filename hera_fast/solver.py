@@ -13,6 +13,7 @@ the candidates. The steps are those of the paper: W, P, E, multiplier, penalty.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from hera_fast.mixture import Mixture
 from hera_fast.models import GaussianDiscriminant, LeastSquares, Model, scores_like
 from hera_fast.noise import LowRankNoise
 from hera_fast.products import column_sums
-from hera_fast.run import Observer, Options, Recorder, Solution
+from hera_fast.run import Keep, Observer, Options, Recorder, Solution
 
 __all__ = ["equal_confidence", "solve"]
 
@@ -37,6 +38,7 @@ def solve(
     start: Solution | None = None,
     observe: Observer | None = None,
     more_features: Sequence[Features] = (),
+    keep: Keep | None = None,
 ) -> Solution:
     """Run the method until it converges, `observe` ends it, or the user interrupts it.
 
@@ -53,6 +55,8 @@ def solve(
         Called with a `State` after each iteration; ends the run by returning something true.
     more_features : sequence of Features
         Those of the other members of a mixture, of the same rows.
+    keep : callable, optional
+        Called after each iteration but the last with a function that returns what was reached.
 
     Returns
     -------
@@ -68,7 +72,16 @@ def solve(
         P = start.P
     # Rows need a little curvature when neither the fit nor the constraint gives them some.
     fit = max(o.alpha, 1e-12)
-    recorder = Recorder(o, features, observe)
+    recorder = Recorder(o, features, observe, keep, start)
+
+    def reached() -> Solution:
+        return Solution(
+            *(model.W, model.offset, P, noise.E, noise.multipliers, noise.penalty, 0.0),
+            history=recorder.history(),
+            members=model.members,
+            model_state=model.state,
+        )
+
     try:
         while recorder.goes_on:
             model.update(P, Z)
@@ -87,6 +100,7 @@ def solve(
                 penalty=noise.penalty,
             )
             noise.adapt_penalty(residuals)
+            recorder.keep(reached)
     except KeyboardInterrupt:
         recorder.interrupted()
     recorder.warn_unless_ended()
@@ -94,15 +108,7 @@ def solve(
         P = model.finish(P)
         if rows.is_whole:  # in blocks, it takes no more space than P to store both
             np.subtract(Y, P, out=noise.E)
-    return Solution(
-        *(model.W, model.offset, P, noise.E, noise.multipliers),
-        penalty=noise.penalty,
-        split_penalty=0.0,
-        history=recorder.history(),
-        members=model.members,
-        interrupted=recorder.was_interrupted,
-        model_state=model.state,
-    )
+    return replace(reached(), interrupted=recorder.was_interrupted)
 
 
 def equal_confidence(Y: _Array, dtype: np.dtype[Any]) -> _Array:

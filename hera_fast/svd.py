@@ -195,7 +195,8 @@ def shrink_singular_values(
         if A.shape[0] < A.shape[1]:
             A, out = A.T, out.T
     kinds = rows.gather(_kind, A)
-    tall = _Tall(A, sum(kind[0] for kind in kinds), *kinds[0][1:], rows)
+    _, q, dtype = kinds[0]
+    tall = _Tall(A, sum(kind[0] for kind in kinds), q, dtype, rows)
     exponent = 0
     with blas_threads(1):
         found = None
@@ -348,8 +349,7 @@ def _full(tall: _Tall) -> tuple[_Array, _Array]:
 
 
 def _triangle(A: _Array) -> _Array:
-    triangle: _Array = np.linalg.qr(A.astype(np.float64), mode="r")
-    return triangle
+    return np.asarray(np.linalg.qr(A.astype(np.float64), mode="r"))
 
 
 def _decompose_in_single(

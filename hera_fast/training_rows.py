@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +27,7 @@ from hera_fast.scratch import DiskStore, ScratchFile
 
 __all__ = [
     "FileRows",
+    "Source",
     "TrainingRows",
     "WholeRows",
     "block_bounds",
@@ -40,6 +41,13 @@ _Array = np.ndarray[Any, Any]
 # A block takes about this much memory for each array with its rows.
 _BLOCK_BYTES = 1 << 26
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+class Source(Protocol):
+    """Something whose rows can be put where they are worked on."""
+
+    def place(self) -> TrainingRows:
+        """Put them there."""
 
 
 @dataclass
@@ -73,6 +81,10 @@ class TrainingRows:
     dtype: np.dtype[Any]
     source: Any
     weights: _Array | None
+
+    def place(self) -> TrainingRows:
+        """Return these rows: they are where they are worked on."""
+        return self
 
     def results(self, solution: Solution) -> tuple[Any, Any, Any]:
         """Return confidences, noise, and the column of the best candidate of each row."""
@@ -151,7 +163,7 @@ class FileRows:
             # Read instead of mapped: mapped pages would count as memory of this process.
             width = source.shape[1]
             block = np.fromfile(
-                source.filename,
+                source.filename,  # type: ignore[arg-type]  # a plain map has one
                 source.dtype,
                 count=(self._stop - self._start) * width,
                 offset=source.offset + self._start * width * source.dtype.itemsize,
@@ -266,8 +278,8 @@ def rows_in_blocks(
         part = (
             read_candidates(Y[start:stop], start) if candidates is None else candidates[start:stop]
         )
-        weights = None if sample_weight is None else sample_weight[start:stop]
-        block = Block(start, FileRows(X, start, stop, dtype), Candidates(part), weights)
+        part_weights = None if sample_weight is None else sample_weight[start:stop]
+        block = Block(start, FileRows(X, start, stop, dtype), Candidates(part), part_weights)
         carrier.take(number, block, MemoryStore() if file is None else DiskStore(file))
     rows = Blocks([carrier], len(bounds) - 1)
     check_rows(rows, dtype)
