@@ -63,7 +63,7 @@ class DaskSource:
         Their weights.
     width : callable
         Given the numbers of features and labels, how many numbers belong to a row in the widest
-        array.
+        array, and in all arrays that are kept.
     most : int or None
         Rows of a block at most. None chooses.
     n_threads : int or None
@@ -78,7 +78,7 @@ class DaskSource:
         Y: Any,
         sample_weight: Any,
         *,
-        width: Callable[[int, int], int],
+        width: Callable[[int, int], tuple[int, int]],
         most: int | None,
         n_threads: int | None,
         warm: tuple[Any, ...],
@@ -91,7 +91,8 @@ class DaskSource:
         self.dtype = np.dtype(X.dtype) if is_float else np.dtype(np.float64)
         self._n_threads, self._warm = n_threads, warm
         starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
-        if is_dask(Y) and len(Y.shape) == 1:
+        names = np.asarray(Y.columns) if is_dask(Y) and hasattr(Y, "columns") else None
+        if is_dask(Y) and Y.ndim == 1:
             Y = Y.compute()
         if is_dask(Y):
             Y = _with_whole_rows(Y, "Y", 2)
@@ -99,7 +100,7 @@ class DaskSource:
                 raise ValueError(
                     f"found {Y.shape[0]} rows of candidates for {X.shape[0]} rows of X"
                 )
-            self.classes = np.arange(Y.shape[1])
+            self.classes = np.arange(Y.shape[1]) if names is None else names
             candidates = _chunks(Y.rechunk((X.chunks[0], -1)))
         else:
             matrix, self.classes = csr_candidates(Y, n_samples=X.shape[0])
@@ -109,7 +110,7 @@ class DaskSource:
         if sample_weight is not None:
             sample_weight = check_weights(sample_weight, np.broadcast_to(0.0, (X.shape[0], 1)))
         self.weights = sample_weight
-        width_of_rows = width(X.shape[1], len(self.classes))
+        width_of_rows, _ = width(X.shape[1], len(self.classes))
         self._bounds = [
             block_bounds(np.array([0, size]), width_of_rows, self.dtype.itemsize, most)
             for size in X.chunks[0]

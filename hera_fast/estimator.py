@@ -539,10 +539,19 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         names = ("formulation", "calibration", "ranking", "nu", "kernel", "mu")
         return tuple((name, getattr(self, name)) for name in names)
 
-    def _width_of_rows(self, n_features: int, n_labels: int) -> int:
-        """How many numbers belong to a row in the widest array of a fit."""
-        mapped = self.n_components if self._has_maps() else 0
-        return max(n_features, n_labels, mapped)
+    def _width_of_rows(self, n_features: int, n_labels: int) -> tuple[int, int]:
+        """How many numbers belong to a row in the widest array, and in all that are kept."""
+        widths = [
+            n_features if kernel is None else self.n_components for kernel in self._kernels()
+        ]
+        kept = 2 * sum(widths) + max(widths)
+        if self._is_mixture():
+            kept += 2 * len(widths) * n_labels
+        if self.formulation == "paper":
+            kept += 10 * n_labels
+        elif self.nu > 0:
+            kept += 5 * n_labels
+        return max(*widths, n_features, n_labels), kept
 
     def _has_maps(self) -> bool:
         return self.kernel is not None and (self.kernel != "auto" or self._is_mixture())

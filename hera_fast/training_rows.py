@@ -23,7 +23,7 @@ from hera_fast.candidates import csr_candidates
 from hera_fast.inputs import check_finite, check_not_tiny, largest_magnitude
 from hera_fast.products import BLOCK_ROWS
 from hera_fast.run import Solution
-from hera_fast.scratch import DiskStore, ScratchFile
+from hera_fast.scratch import DiskStore, ScratchFile, check_space
 
 __all__ = [
     "FileRows",
@@ -225,7 +225,7 @@ def rows_in_blocks(
     Y: Any,
     sample_weight: _Array | None,
     *,
-    width: Callable[[int, int], int],
+    width: Callable[[int, int], tuple[int, int]],
     most: int | None,
     on_disk: bool,
 ) -> TrainingRows:
@@ -241,7 +241,7 @@ def rows_in_blocks(
         Their weights.
     width : callable
         Given the numbers of features and labels, how many numbers belong to a row in the widest
-        array.
+        array, and in all arrays that are kept.
     most : int or None
         Rows of a block at most. None chooses.
     on_disk : bool
@@ -257,7 +257,7 @@ def rows_in_blocks(
     >>> from hera_fast.training_rows import rows_in_blocks
     >>> X, Y = np.arange(6.0).reshape(3, 2), np.eye(3, dtype=bool)
     >>> def width(d, q):
-    ...     return max(d, q)
+    ...     return max(d, q), d + q
     >>> training = rows_in_blocks(X, Y, None, width=width, most=2, on_disk=False)
     >>> training.rows.sum(np.sum, training.X, 0).tolist()
     [6.0, 9.0]
@@ -271,7 +271,10 @@ def rows_in_blocks(
         candidates, classes = None, np.arange(Y.shape[1])
     else:
         candidates, classes = csr_candidates(Y, n_samples=n)
-    bounds = block_bounds(np.array([0, n]), width(d, len(classes)), dtype.itemsize, most)
+    widest, kept = width(d, len(classes))
+    if on_disk:
+        check_space(n * kept * dtype.itemsize)
+    bounds = block_bounds(np.array([0, n]), widest, dtype.itemsize, most)
     carrier = LocalCarrier(len(bounds) - 1)
     file = ScratchFile() if on_disk else None
     for number, (start, stop) in enumerate(zip(bounds.tolist(), bounds[1:].tolist(), strict=False)):

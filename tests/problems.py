@@ -99,8 +99,8 @@ def iteration_peaks(model, X, Y, sample_weight=None):
 def interrupted_calls(function, prepare, inside=None):
     """Call a Python function with an interrupt before each of its lines.
 
-    Or of the lines of `inside`, which it calls. `prepare` returns the arguments of a call. They are yielded after it was interrupted; a call
-    without interrupt ends the iteration.
+    Or of the lines of `inside`, which it calls. `prepare` returns the arguments of a call. They
+    are yielded after it was interrupted; a call without interrupt ends the iteration.
     """
     for n_lines in itertools.count():
         arguments = prepare()

@@ -99,7 +99,7 @@ def test_python_blocks_run(document):
 
 
 def test_readme_says_what_its_example_prints():
-    example, _ = blocks(ROOT / "README.md", "python")
+    example, *_ = blocks(ROOT / "README.md", "python")
     (printed,) = blocks(ROOT / "README.md", "text")
     run = subprocess.run(
         [sys.executable, "-c", example], cwd=ROOT, check=True, capture_output=True, text=True
