@@ -365,6 +365,7 @@ class Attempt:
         """Take note if a worker has died."""
         if not isinstance(error, WorkerLost):
             return False
-        # With its frames it would keep what belongs to the rows.
+        # With their frames, it and its cause would keep what belongs to the rows.
+        error.__cause__ = error.__context__ = None
         self.error = error.with_traceback(None)
         return True

@@ -87,6 +87,8 @@ def solve_paper(
             model_state=splitting.acts,
         )
 
+    # After an interrupt in the first iteration there must be something to return.
+    rows.flush()
     try:
         while recorder.goes_on:
             model.update(P, Z)

@@ -58,6 +58,9 @@ class Rows(Protocol):
     def gather(self, work: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call a function and return what it returns, in the order of the rows."""
 
+    def flush(self) -> None:
+        """Do now what was put off."""
+
     def together(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Do work, which may ask for sums, for each of a few items at the same time."""
 
@@ -97,6 +100,9 @@ class Whole:
     def gather(self, work: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call the function."""
         return [work(*arguments)]
+
+    def flush(self) -> None:
+        """Do nothing: nothing is put off."""
 
     def together(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Use threads."""

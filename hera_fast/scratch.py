@@ -8,6 +8,7 @@ import pickle
 import shutil
 import tempfile
 import threading
+import weakref
 from typing import Any
 
 __all__ = ["DiskStore", "ScratchFile", "check_space"]
@@ -37,8 +38,8 @@ class ScratchFile:
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        # Closed when nobody holds it any more.
         self._file: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self._end = 0
         self._free: dict[int, list[int]] = {}
         self._lock = threading.Lock()

@@ -82,6 +82,8 @@ def solve(
             model_state=model.state,
         )
 
+    # After an interrupt in the first iteration there must be something to return.
+    rows.flush()
     try:
         while recorder.goes_on:
             model.update(P, Z)

@@ -66,21 +66,20 @@ def bits(model):
 
 
 @pytest.fixture(scope="module")
-def client():
-    with cluster(2) as client:
-        yield client
+def found():
+    """The results of all settings on 1, 2 and 4 workers."""
+    rows, labels, results = in_chunks(X), in_chunks(Y), {}
+    for n_workers in (1, 2, 4):
+        with cluster(n_workers):
+            results[n_workers] = {name: bits(fitted(rows, labels, name)) for name in SETTINGS}
+    return results
 
 
 @pytest.fixture(scope="module")
-def found(client):
-    """The results of all settings on 2 workers, and then on 1 and on 4."""
-    rows, labels = in_chunks(X), in_chunks(Y)
-    results = {2: {name: bits(fitted(rows, labels, name)) for name in SETTINGS}}
-    for n_workers in (1, 4):
-        with cluster(n_workers):
-            results[n_workers] = {name: bits(fitted(rows, labels, name)) for name in SETTINGS}
-        client.as_current().__enter__()
-    return results
+def client(found):
+    # After the clusters of the other fixture: the current client is the last one.
+    with cluster(2) as client:
+        yield client
 
 
 @every_setting
