@@ -2,9 +2,8 @@
 
     python bench/cost_model.py             # measure, compare with the formulas, predict
 
-docs/scaling.md explains the formulas. The two rates of a machine, products of matrices and passes
-over the probabilities, come from measured iterations; the formulas must then tell the times of
-other sizes.
+docs/scaling.md explains the formulas. The four rates of a machine come from measured iterations;
+the formulas must then tell the times of other sizes.
 """
 
 from __future__ import annotations
@@ -100,6 +99,11 @@ class Fit:
         v = len(self.widths)
         return self.n / self.workers * self.q * v * (2 * SHARE_STEPS + 20)
 
+    def decompositions(self):
+        """Operations of the client: eigenvalues for each member, and their use."""
+        v = len(self.widths)
+        return v * 10 * self.q**3 + 2 * self.m * self.q**2
+
     def before(self):
         """Operations before the first iteration: maps, moments, rotations."""
         kernels = self.widths[1:]
@@ -129,6 +133,7 @@ class Machine:
     products: float
     sparse: float
     passes: float
+    decompositions: float
     network: float = 1e9
 
     def iteration(self, fit):
@@ -137,6 +142,7 @@ class Machine:
             fit.products() / self.products
             + fit.sparse_products() / self.sparse
             + fit.passes() / self.passes
+            + fit.decompositions() / self.decompositions
         )
         travel = fit.scheduler_bytes() / self.network if fit.workers > 1 else 0.0
         return work + travel
@@ -164,6 +170,7 @@ KNOWN = [
     Fit(10_000, 100, 100, landmarks=1000),
     Fit(5_000, 200, 400, landmarks=500),
     Fit(20_000, 20, 20, landmarks=500),
+    Fit(2_000, 50, 600, landmarks=100),
 ]
 UNKNOWN = [
     Fit(20_000, 163, 219, 1.91),
@@ -177,7 +184,8 @@ def rates(measured):
     """Rates with which the formulas are nearest to measured times."""
     from scipy.optimize import nnls
 
-    table = np.array([[f.products(), f.sparse_products(), f.passes()] for f, _ in measured])
+    parts = (Fit.products, Fit.sparse_products, Fit.passes, Fit.decompositions)
+    table = np.array([[part(fit) for part in parts] for fit, _ in measured])
     seconds = np.array([time for _, time in measured])
     costs, _ = nnls(table / seconds[:, None], np.ones(len(seconds)))
     return Machine(*(1 / np.maximum(costs, 1e-15)))
@@ -190,7 +198,8 @@ def main():
     known = [(fit, measure(fit, repeats)) for fit in KNOWN]
     machine = rates(known)
     print(f"{platform.machine()}, one thread: {machine.products / 1e9:.1f} GFlop/s in products,")
-    print(f"{machine.sparse / 1e9:.2f} in sparse ones, {machine.passes / 1e9:.2f} G numbers/s")
+    print(f"{machine.sparse / 1e9:.2f} in sparse ones, {machine.passes / 1e9:.2f} G numbers/s,")
+    print(f"{machine.decompositions / 1e9:.2f} GFlop/s in eigenvalue problems")
     print("| n | d | q | landmarks | measured | formula | ratio |\n|---|---|---|---|---|---|---|")
     lines = []
     for fit, seconds in known + [(fit, measure(fit, repeats)) for fit in UNKNOWN]:
