@@ -18,6 +18,8 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
+from hera_fast.frames import as_frame, column_array, frame_cells
+
 __all__ = ["check_candidates", "check_labels", "csr_candidates"]
 
 _Array = np.ndarray[Any, Any]
@@ -183,7 +185,12 @@ def _candidates(
     elif isinstance(Y, (list, tuple)):
         return _from_rows(list(Y), n_samples, known, unknown, allow_empty)
     else:
-        array = _as_array(Y)
+        frame = as_frame(Y)
+        if frame is None:
+            array = _as_array(Y)
+            names = list(Y.columns) if hasattr(Y, "columns") else None
+        else:
+            names, array = frame_cells(frame)
         is_series = len(getattr(Y, "shape", ())) == 1
         if is_series and array.ndim == 2:
             # A series of lists of one length.
@@ -204,8 +211,8 @@ def _candidates(
             return _candidates(array[:, 0], n_samples, known, unknown, allow_empty)
         _check_shape(array.shape, n_samples, known)
         candidates = _from_dense(array)
-        if hasattr(Y, "columns"):
-            candidates, known = _name_columns(candidates, list(Y.columns), known)
+        if names is not None:
+            candidates, known = _name_columns(candidates, names, known)
         known = np.arange(array.shape[1]) if known is None else known
     if not allow_empty:
         _refuse_empty(candidates.sum(axis=1) == 0)
@@ -217,7 +224,7 @@ def _as_array(Y: Any) -> _Array:
         raise TypeError(f"candidates must be {_FORMS}; got {type(Y).__name__}")
     if np.ma.is_masked(Y):
         raise ValueError("candidates must not be masked: fill in or drop the masked entries")
-    array = np.asarray(Y)
+    array = column_array(Y)
     if array.ndim == 0:
         raise TypeError(f"candidates must be {_FORMS}; got a single {array.dtype} value")
     if array.dtype.kind == "c":

@@ -14,6 +14,7 @@ from hera_fast.candidates import csr_candidates
 from hera_fast.dask_blocks import DaskBlocks, current_client, place_blocks
 from hera_fast.extras import require
 from hera_fast.inputs import check_weights
+from hera_fast.lazy_arrays import is_dask
 from hera_fast.run import Solution
 from hera_fast.training_rows import (
     TrainingRows,
@@ -24,30 +25,9 @@ from hera_fast.training_rows import (
     noise_matrix,
 )
 
-__all__ = ["DaskSource", "DaskTraining", "is_dask"]
+__all__ = ["DaskSource", "DaskTraining"]
 
 _Array = np.ndarray[Any, Any]
-
-
-def is_dask(X: Any) -> bool:
-    """Whether something is a Dask collection.
-
-    Parameters
-    ----------
-    X : object
-        Anything.
-
-    Returns
-    -------
-    is_dask : bool
-
-    Examples
-    --------
-    >>> from hera_fast.dask_training import is_dask
-    >>> is_dask([1.0])
-    False
-    """
-    return hasattr(X, "__dask_graph__") and type(X).__module__.startswith("dask")
 
 
 class DaskSource:

@@ -19,15 +19,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from hera_fast.block_neighbors import RowBlocks, as_kind_of, block_neighbor_scores
 from hera_fast.candidates import check_candidates
 from hera_fast.checkpoints import Keeper, fingerprint
 from hera_fast.classifier import ProbabilisticPartialLabelClassifier
-from hera_fast.dask_training import DaskSource, is_dask
+from hera_fast.dask_prediction import dask_neighbor_scores, neighbor_scores_on_workers
+from hera_fast.dask_training import DaskSource
 from hera_fast.features import Features, make_features
 from hera_fast.inputs import check_weights
 from hera_fast.kernel_maps import fit_kernel_map, map_rows
 from hera_fast.kernels import project_simplex, softmax
 from hera_fast.kernels._launch import blas_threads
+from hera_fast.lazy_arrays import is_dask
 from hera_fast.model_files import MEANING, read_classifier, write_classifier
 from hera_fast.neighborhood import neighbor_scores
 from hera_fast.paper import solve_paper
@@ -541,9 +544,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _width_of_rows(self, n_features: int, n_labels: int) -> tuple[int, int]:
         """How many numbers belong to a row in the widest array, and in all that are kept."""
-        widths = [
-            n_features if kernel is None else self.n_components for kernel in self._kernels()
-        ]
+        widths = [n_features if kernel is None else self.n_components for kernel in self._kernels()]
         kept = 2 * sum(widths) + max(widths)
         if self._is_mixture():
             kept += 2 * len(widths) * n_labels
@@ -780,31 +781,70 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         else:
             project_simplex(scores, np.ones(scores.shape, dtype=bool), out)
 
-    def _scores(self, X: Any) -> _Array:
-        """Score rows by the model and the neighbours."""
-        if self.prediction != "linear" and self._fit_X is None:
+    def _scores(self, X: Any, neighbors: _Array | None = None) -> _Array:
+        """Score rows by the model and the neighbours, whose scores may be known already."""
+        self._check_training_rows(neighbors)
+        linear = None
+        if self.prediction != "neighbors":
+            linear = np.empty((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
+            self._linear_scores(lambda place: map_rows(self._members[place].feature_map, X), linear)
+        if self._asks_neighbors() and neighbors is None:
+            neighbors = self._neighbor_scores(X)
+        return self._combine(linear, neighbors)
+
+    def _neighbor_scores(self, X: Any) -> _Array:
+        """Score rows by the confidences of the nearest training rows, wherever these are."""
+        points, confidence = self._fit_X, self.confidence_
+        scores = np.empty((X.shape[0], len(self.classes_)), dtype=self.coef_.dtype)
+        if is_dask(points):
+            scores[:] = dask_neighbor_scores(X, points, confidence, **self._neighbor_options())
+            return scores
+        X = as_kind_of(X, points)
+        if sparse.issparse(confidence):
+            blocks = RowBlocks(points, confidence, scores.dtype)
+            block_neighbor_scores(X, blocks, scores, **self._neighbor_options())
+        else:
+            neighbor_scores(
+                *(X, _plain_array(points), _plain_array(confidence), scores),
+                **self._neighbor_options(),
+            )
+        return scores
+
+    def _neighbor_options(self) -> dict[str, Any]:
+        return {
+            "n_neighbors": self.n_neighbors,
+            "neighbor_rank": self.neighbor_rank,
+            "multiplicity": _plain_array(self._multiplicity),
+            "normalize": not self._is_paper(),
+        }
+
+    def _neighbors_on_workers(self, X: Any) -> Any:
+        self._check_training_rows()
+        if not (self._asks_neighbors() and is_dask(self._fit_X)):
+            return None
+        return neighbor_scores_on_workers(
+            *(X, self._fit_X, self.confidence_),
+            n_threads=self.n_threads,
+            **self._neighbor_options(),
+        )
+
+    def _check_training_rows(self, neighbors: _Array | None = None) -> None:
+        if self.prediction != "linear" and self._fit_X is None and neighbors is None:
             raise ValueError(
                 f"prediction={self.prediction!r} needs the training rows, which fit did not keep "
                 "because it was called with prediction='linear'. Call fit again."
             )
-        shape = X.shape[0], len(self.classes_)
-        linear = neighbors = None
-        if self.prediction != "neighbors":
-            linear = np.empty(shape, dtype=self.coef_.dtype)
-            self._linear_scores(lambda place: map_rows(self._members[place].feature_map, X), linear)
-        if self._asks_neighbors():
-            neighbors = np.empty(shape, dtype=self.coef_.dtype)
-            points = self._fit_X
-            if sparse.issparse(X) != sparse.issparse(points):
-                X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
-            neighbor_scores(
-                *(X, _plain_array(points), _plain_array(self.confidence_), neighbors),
-                n_neighbors=self.n_neighbors,
-                neighbor_rank=self.neighbor_rank,
-                multiplicity=_plain_array(self._multiplicity),
-                normalize=not self._is_paper(),
-            )
-        return self._combine(linear, neighbors)
+
+    def _scoring_state(self) -> dict[str, Any]:
+        state = super()._scoring_state()
+        state |= {"callback": None, "_solution": None}
+        if self._asks_neighbors() and not is_dask(self._fit_X):
+            state["confidence_"] = self.confidence_
+        else:
+            state |= {"_fit_X": None, "_multiplicity": None}
+        if not self._asks_neighbors():
+            state["prediction"] = "linear"
+        return state
 
     def _asks_neighbors(self) -> bool:
         if self.prediction == "hybrid" and not self._is_paper():

@@ -59,7 +59,9 @@ def parts_of_classifier(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     del parameters["callback"]
     if not isinstance(model.random_state, Integral):
         parameters["random_state"] = None
-    arrays = {name: getattr(model, name) for name in _SAVED if getattr(model, name) is not None}
+    # With what is on workers or in files in memory.
+    state = model.__getstate__()
+    arrays = {name: state[name] for name in _SAVED if state[name] is not None}
     arrays |= {f"history_{name}": figures for name, figures in model.history_.items()}
     header: dict[str, Any] = {
         "parameters": parameters,
@@ -67,7 +69,7 @@ def parts_of_classifier(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "objects": [],
     }
     for name in _SAVED_LABELS:
-        labels = getattr(model, name, None)
+        labels = state.get(name)
         if labels is None:
             continue
         if labels.dtype == object:

@@ -186,7 +186,9 @@ def _is_plain_map(source: np.memmap[Any, Any]) -> bool:
 
 def is_lazy(X: Any) -> bool:
     """Whether rows are read on demand, like those of Zarr arrays."""
-    return not isinstance(X, np.ndarray) and hasattr(X, "chunks") and hasattr(X, "dtype")
+    # Of the type: a data frame may have columns with these names.
+    kind = type(X)
+    return not isinstance(X, np.ndarray) and hasattr(kind, "chunks") and hasattr(kind, "dtype")
 
 
 def block_bounds(bounds: _Array, width: int, itemsize: int, most: int | None) -> _Array:
