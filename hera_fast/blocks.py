@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -65,6 +64,12 @@ class _Piece(NamedTuple):
     as_stored: bool
 
 
+class _Raw(NamedTuple):
+    """Asks for a piece as it is stored; keeps it from being forgotten, as what it stands for."""
+
+    held: Held
+
+
 def raw(held: Any) -> Any:
     """Ask for a piece as it is stored, packed.
 
@@ -77,7 +82,7 @@ def raw(held: Any) -> Any:
     -------
     argument : object
     """
-    return _Piece(held.number, True)
+    return _Raw(held)
 
 
 # ---- pieces that are stored in less space -------------------------------------------------------
@@ -531,7 +536,7 @@ class Blocks:
 
     def at_candidates(self, Y: Held, work: Callable[..., Any], *arguments: Any) -> Held:
         """Keep a matrix that is zero outside the candidates as its values there."""
-        return self._add("at", work, arguments, Y.number)
+        return self._add("at", work, arguments, Y)
 
     def spread(self, pieces: Sequence[Any]) -> Held:
         """Give each block a piece of its own."""
@@ -571,23 +576,43 @@ class Blocks:
 
     def together(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Use a thread for each item; their questions wait for each other, and are one batch."""
+        if not items:
+            return []
         self.flush()
         party = _Party(self._answer, len(items))
         n_threads = numba.get_num_threads()
+        results: dict[int, tuple[_Result, list[Any]]] = {}
+        errors: dict[int, BaseException] = {}
 
-        def take_part(place: int) -> tuple[_Result, list[Any]]:
+        def take_part(place: int) -> None:
             numba.set_num_threads(n_threads)
             self._thread.party, self._thread.place = party, place
             try:
-                return work(items[place]), self._pending()
+                results[place] = work(items[place]), self._pending()
+            except BaseException as error:
+                errors[place] = error
             finally:
                 party.leave()
 
-        with ThreadPoolExecutor(len(items)) as threads:
-            results = list(threads.map(take_part, range(len(items))))
-        for _, pending in results:
-            self._pending().extend(pending)
-        return [result for result, _ in results]
+        # Not from a pool: none of them may wait for another one to end before it begins.
+        places = range(len(items))
+        threads = [threading.Thread(target=take_part, args=(place,)) for place in places]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as error:
+            # An interrupt: the threads end with their next question.
+            party.end(error)
+            for thread in threads:
+                thread.join()
+            raise
+        if errors:
+            raise errors[min(errors)]
+        for place in places:
+            self._pending().extend(results[place][1])
+        return [results[place][0] for place in places]
 
     def flush(self) -> None:
         """Have everything done that was put off."""
@@ -605,12 +630,16 @@ class Blocks:
         pending: list[Any] = self._thread.pending
         return pending
 
-    def _add(self, kind: str, work: Any, arguments: tuple[Any, ...], candidates: int = -1) -> Held:
+    def _add(
+        self, kind: str, work: Any, arguments: tuple[Any, ...], candidates: Held | None = None
+    ) -> Held:
         with self._lock:
             number = self._next
             self._next += 1
         held = self._held(number, arguments if kind == "scratch" else ())
-        self._put(_Step(kind, number, work, _referred(arguments), candidates), (held, arguments))
+        place = -1 if candidates is None else candidates.number
+        step = _Step(kind, number, work, _referred(arguments), place)
+        self._put(step, (held, arguments, candidates))
         return held
 
     def _held(self, number: int, needs: Any) -> Held:
@@ -653,12 +682,19 @@ class _Party:
     def ask(self, place: int, question: Question) -> list[Any]:
         """Wait for the answer to the question of a thread."""
         with self._changed:
-            self._questions[place] = question
-            self._answer_if_complete()
+            if self._error is None:
+                self._questions[place] = question
+                self._answer_if_complete()
             self._changed.wait_for(lambda: place in self._answers or self._error is not None)
             if self._error is not None:
                 raise self._error
             return self._answers.pop(place)
+
+    def end(self, error: BaseException) -> None:
+        """Let all threads that ask, now or later, end with an error."""
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
 
     def leave(self) -> None:
         """Wait for a thread no longer."""
@@ -687,6 +723,8 @@ def _referred(arguments: Any) -> Any:
 def _reference(argument: Any) -> Any:
     if isinstance(argument, Held):
         return _Piece(argument.number, False)
+    if isinstance(argument, _Raw):
+        return _Piece(argument.held.number, True)
     if type(argument) in (list, tuple):
         return type(argument)(_reference(each) for each in argument)
     return argument

@@ -119,7 +119,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Returns
         -------
         labels : ndarray of shape (m,)
-            A Dask array, made chunk by chunk when it is needed, if X is a Dask collection.
+            A Dask array if X is a Dask collection: made chunk by chunk when it is needed, by the
+            client that is the current one now, if there is one.
         """
         if is_dask(X):
             labels: _Array = lazy_predictions(self, X, "labels", candidates)

@@ -643,7 +643,7 @@ class _Sent:
     what came over the network, and kernels do not take all of them.
     """
 
-    def __init__(self, make: Callable[[], Any] | None, payload: bytes | None = None) -> None:
+    def __init__(self, make: Callable[[], Any], payload: bytes | None = None) -> None:
         self._make, self._payload = make, payload
         self._unpacked: Any = None
 
@@ -652,13 +652,12 @@ class _Sent:
 
     def unpacked(self) -> Any:
         if self._unpacked is None:
-            make = self._make if self._payload is None else pickle.loads(self._payload)
-            self._unpacked = make()
+            self._unpacked = self._make()
         return self._unpacked
 
 
 def _received(payload: bytes) -> _Sent:
-    return _Sent(None, payload)
+    return _Sent(lambda: pickle.loads(payload)(), payload)
 
 
 def _sent(make: Callable[[], Any]) -> Any:

@@ -9,7 +9,10 @@ import shutil
 import tempfile
 import threading
 import weakref
+from io import BytesIO
 from typing import Any
+
+import numpy as np
 
 __all__ = ["DiskStore", "ScratchFile", "check_space"]
 
@@ -111,7 +114,9 @@ class DiskStore:
         """Keep a piece."""
         self.forget(number)
         buffers: list[pickle.PickleBuffer] = []
-        frame = pickle.dumps(piece, protocol=5, buffer_callback=buffers.append)
+        stream = BytesIO()
+        _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(piece)
+        frame = stream.getvalue()
         views = [buffer.raw() for buffer in buffers]
         if sum(view.nbytes for view in views) >= _SMALL:
             piece = _OnDisk(frame, self._file.write(views))
@@ -122,6 +127,15 @@ class DiskStore:
         piece = self._pieces.pop(number, None)
         if isinstance(piece, _OnDisk):
             self._file.free(piece.part)
+
+
+class _Pickler(pickle.Pickler):
+    """Puts all arrays into buffers, those with gaps as well."""
+
+    def reducer_override(self, each: Any) -> Any:
+        if type(each) is np.ndarray and not each.flags.forc and not each.dtype.hasobject:
+            return np.ascontiguousarray(each).__reduce_ex__(5)
+        return NotImplemented
 
 
 class _OnDisk:

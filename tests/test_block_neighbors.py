@@ -110,7 +110,7 @@ def test_many_rows_in_blocks(kind, dtype):
 def test_distances_that_float32_cannot_tell_apart():
     """Their order is that of the exact distances, also across blocks."""
     query = np.zeros((1, 2), np.float32)
-    rest = np.float32(1e-4) * np.arange(5, 0, -1, dtype=np.float32)
+    rest = np.float32(1e-5) * np.arange(5, 0, -1, dtype=np.float32)
     points = np.column_stack([np.ones(5, np.float32), rest])
     ref = whole_scores(query, points, np.eye(5, dtype=np.float32), n_neighbors=2)
     assert np.flatnonzero(ref).tolist() == [3, 4]
@@ -145,6 +145,33 @@ def test_steps_one_by_one(kind):
     comp = score_nearest(queries, nearest, taken, neighbor_rank=2)
     ref = whole_scores(queries, points, confidence.toarray(), n_neighbors=7, neighbor_rank=2)
     np.testing.assert_array_equal(comp, ref)
+
+
+def test_rows_that_are_no_longer_needed_are_let_go(monkeypatch):
+    queries, points, confidence = random_problem(np.random.default_rng(4), 5, 200, 2, 3)
+    kept = []
+
+    def score(queries, nearest, taken, **options):
+        kept.append(sum(len(each.numbers) for each in taken))
+        assert kept[-1] == len(np.unique(nearest.numbers))
+        return score_nearest(queries, nearest, taken, **options)
+
+    monkeypatch.setattr(module, "score_nearest", score)
+    block_scores(queries, points, confidence, range(0, 201, 10), n_neighbors=4)
+    assert 4 <= kept[0] <= 20
+
+
+def test_sparse_rows_with_unsorted_and_repeated_columns():
+    rng = np.random.default_rng(5)
+    _, points, confidence = random_problem(rng, 0, 90, 20, 2)
+    columns = np.tile([*rng.permutation(20), 0], 90)
+    starts = np.arange(0, 90 * 21 + 1, 21)
+    points = np.column_stack([points, np.full(90, 1e3)])
+    untidy = sparse.csr_array((points.ravel(), columns, starts), shape=(90, 20))
+    ref = whole_scores(untidy[:40], untidy, confidence, n_neighbors=5)
+    comp = block_scores(untidy[:40], untidy, confidence, [0, 40, 90], n_neighbors=5)
+    np.testing.assert_array_equal(comp, ref)
+    np.testing.assert_array_equal(untidy.indices, columns)
 
 
 class CountingRows:

@@ -12,6 +12,7 @@ import warnings
 from types import SimpleNamespace
 
 import joblib
+import numba
 import numpy as np
 import pytest
 from clusters import cluster
@@ -30,6 +31,7 @@ from hera_fast import (
     save_model,
 )
 from hera_fast import classifier as classifier_module
+from hera_fast.classifier import PartialLabelClassifier
 from hera_fast.dask_prediction import (
     _pickled,
     dask_neighbor_scores,
@@ -363,6 +365,30 @@ def test_the_model_is_sent_once_and_without_training_data(client, local):
     again = model.predict(in_chunks(QUERIES))
     assert {key for key in client.futures if str(key).startswith("sent-")} == keys
     again.compute()
+
+
+class Threads(PartialLabelClassifier):
+    """The score of a label is the number of threads."""
+
+    def __init__(self, n_threads=None):
+        self.n_threads = n_threads
+
+    def fit(self, X, y):
+        self._dtype = self._validated(X, reset=True).dtype
+        self.classes_ = np.arange(3)
+        return self
+
+    def _scores(self, X):
+        return np.full((X.shape[0], 3), numba.get_num_threads(), float)
+
+
+@pytest.mark.parametrize("n_threads", [None, numba.config.NUMBA_NUM_THREADS])
+def test_a_task_uses_one_thread_unless_more_are_wanted(n_threads):
+    before = numba.get_num_threads()
+    with dask.config.set(scheduler="synchronous"):
+        found = Threads(n_threads).fit(X, Y).decision_function(in_chunks(QUERIES)).compute()
+    assert (found == (n_threads or 1)).all()
+    assert numba.get_num_threads() == before
 
 
 def test_predictions_survive_a_worker(local):

@@ -26,7 +26,8 @@ from hera_fast.kernels import _launch
 from hera_fast.products import BLOCK_ROWS
 from hera_fast.training_rows import FileRows, block_bounds
 
-N, D, Q = 330, 7, 9
+# The last of four blocks has a single row.
+N, D, Q = 331, 7, 9
 SIZE = 110
 
 SETTINGS = {
@@ -58,7 +59,7 @@ _X[:, 3] = np.round(_X[:, 3])
 QUERIES = clusters(50, D, Q, seed=4)[0]
 WEIGHTS = np.random.default_rng(0).random(N) * 3
 WEIGHTS[::7] = 0
-# All of the second of three blocks.
+# All of the second block.
 WEIGHTS[SIZE : 2 * SIZE] = 0
 
 
@@ -150,32 +151,31 @@ def assert_close(model, ref, dtype, is_paper):
     np.testing.assert_array_equal(model.predict(QUERIES), ref.predict(QUERIES))
 
 
-@every_setting
-@dense_and_sparse
-@both_dtypes
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((name, np.float64) for name in SETTINGS), *((name, np.float32) for name in FEW)],
+)
+@pytest.mark.parametrize(
+    ("kind", "weighted"), [("dense", False), ("dense", True), ("sparse", True)]
+)
 def test_blocks_give_what_the_whole_gives(name, kind, dtype, weighted):
     ref, X = whole(name, kind, dtype, weighted), rows_of(kind, dtype)
-    # The last one has a single row.
-    for size in (SIZE, N - 1) if dtype == np.float64 else (SIZE,):
-        model = fitted(X, Y, name, WEIGHTS if weighted else None, block_rows=size)
-        assert_close(model, ref, dtype, name.startswith("paper"))
+    model = fitted(X, Y, name, WEIGHTS if weighted else None, block_rows=SIZE)
+    assert_close(model, ref, dtype, name.startswith("paper"))
 
 
 @few_settings
-@dense_and_sparse
-@pytest.mark.parametrize("size", [1, 7, 100, 165])
+@pytest.mark.parametrize(("kind", "size"), [("dense", 1), ("dense", 13), ("sparse", 3)])
 def test_blocks_of_any_size(name, kind, size):
-    X = rows_of(kind)[:60] if size == 1 else rows_of(kind)
-    ref = fitted(X, Y[: X.shape[0]], name)
-    model = fitted(X, Y[: X.shape[0]], name, block_rows=size)
+    X = rows_of(kind)[: 17 * size]
+    ref = fitted(X, Y[: 17 * size], name)
+    model = fitted(X, Y[: 17 * size], name, block_rows=size)
     np.testing.assert_allclose(dense(model.confidence_), ref.confidence_, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(model.predict(QUERIES), ref.predict(QUERIES))
 
 
 @every_setting
-@dense_and_sparse
-@pytest.mark.parametrize("size", [N, 10 * N, "auto"])
+@pytest.mark.parametrize(("kind", "size"), [("dense", N), ("dense", "auto"), ("sparse", 10 * N)])
 def test_one_block_gives_the_bits_of_the_whole(name, kind, size):
     model, ref = fitted(rows_of(kind), Y, name, block_rows=size), whole(name, kind)
     comp, expected = bits(model), bits(ref)
@@ -216,7 +216,7 @@ def test_results_are_sparse(name, kind):
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="NUMBA_NUM_THREADS is 1")
-@every_setting
+@few_settings
 @dense_and_sparse
 def test_threads_change_no_bit(name, kind, monkeypatch):
     # So that even little work is divided.
@@ -235,16 +235,18 @@ def from_memory(name, dtype):
     return fitted(rows_of("dense", dtype), Y, name, WEIGHTS, block_rows=SIZE)
 
 
-@every_setting
-@both_dtypes
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, np.float64) for name in SETTINGS), ("mixture", np.float32)]
+)
 def test_memory_maps(name, dtype, tmp_path):
     X = on_disk(tmp_path, rows_of("dense", dtype))
     model = fitted(X, Y, name, WEIGHTS, block_rows=SIZE)
     assert_same_bits(model, from_memory(name, dtype))
 
 
-@every_setting
-@both_dtypes
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, np.float64) for name in FEW), ("mixture", np.float32)]
+)
 def test_zarr_arrays(name, dtype, zarr):
     X = zarr.array(rows_of("dense", dtype), chunks=(64, 3))
     model = fitted(X, Y, name, WEIGHTS, block_rows=SIZE)
@@ -341,10 +343,6 @@ def not_yet_written(folder):
     return mapped
 
 
-def result_of_arithmetic(folder):
-    return on_disk(folder, rows_of("dense")) * 1.0
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -361,7 +359,6 @@ def result_of_arithmetic(folder):
         copied_to_memory,
         changed_in_memory,
         not_yet_written,
-        result_of_arithmetic,
     ],
 )
 def test_memory_maps_of_all_kinds(make, tmp_path):
@@ -397,10 +394,16 @@ def test_the_file_of_a_map_may_be_another_one_by_now(tmp_path):
 class Lazy:
     """Rows that are read on demand, which are never to be read all at once."""
 
+    chunks = (10, 10)
+
     def __init__(self, array, most):
-        self.shape, self.dtype, self.chunks = array.shape, array.dtype, (10, 10)
+        self.shape = array.shape
         self._array, self._most = array, most
         self.n_reads = 0
+
+    @property
+    def dtype(self):
+        return self._array.dtype
 
     def __getitem__(self, rows):
         assert isinstance(rows, slice)
@@ -409,18 +412,33 @@ class Lazy:
         self.n_reads += 1
         return part
 
-    def __array__(self, *arguments, **options):
+    def _refuse(self, *arguments, **options):
         raise AssertionError("nobody is to read everything")
 
+    __array__ = __reduce_ex__ = __deepcopy__ = _refuse
 
-@every_setting
+
+def test_no_copies_of_whole_maps(tmp_path, monkeypatch):
+    """Not even for the blink of an eye, as there may be too little memory for it."""
+
+    def refuse(self, *arguments):
+        raise AssertionError("nobody is to copy everything")
+
+    X, labels = on_disk(tmp_path, rows_of("dense")), on_disk(tmp_path, Y)
+    monkeypatch.setattr(np.memmap, "__reduce_ex__", refuse, raising=False)
+    monkeypatch.setattr(np.memmap, "__deepcopy__", refuse, raising=False)
+    model = fitted(X, labels, "mixture", WEIGHTS, block_rows=SIZE)
+    assert_same_bits(model, from_memory("mixture", np.float64))
+
+
+@few_settings
 def test_files_are_read_block_by_block(name):
     X, labels = Lazy(rows_of("dense"), SIZE), Lazy(Y, SIZE)
     model = fitted(X, labels, name, WEIGHTS, block_rows=SIZE)
     assert_same_bits(model, from_memory(name, np.float64))
-    assert X.n_reads >= 3
+    assert X.n_reads >= 4
     # Candidates are kept.
-    assert labels.n_reads == 3
+    assert labels.n_reads == 4
 
 
 @dense_and_sparse
@@ -517,10 +535,9 @@ def test_candidates_in_all_forms(form, place, tmp_path, zarr):
         X = on_disk(tmp_path, X)
     elif place == "zarr":
         X = zarr.array(X, chunks=(64, 3))
-    for name in ("gaussian", "mixture"):
-        model = fitted(X, form(Y, tmp_path, zarr), name, block_rows=SIZE)
-        np.testing.assert_array_equal(model.classes_, np.arange(Q))
-        assert_same_bits(model, fitted(rows_of("dense"), Y, name, block_rows=SIZE))
+    model = fitted(X, form(Y, tmp_path, zarr), "gaussian", WEIGHTS, block_rows=SIZE)
+    np.testing.assert_array_equal(model.classes_, np.arange(Q))
+    assert_same_bits(model, from_memory("gaussian", np.float64))
 
 
 @pytest.mark.parametrize("name", ["gaussian", "mixture", "paper"])
@@ -538,7 +555,7 @@ def test_labels_by_name(name):
 
 @pytest.mark.parametrize("kind", ["array", "list", "memory map", "zarr", "column in a map"])
 def test_one_label_for_each_row(kind, tmp_path, request):
-    labels = TRUTH.astype(np.int32) + 5
+    labels = TRUTH.astype(np.int64) + 5
     given = {
         "array": lambda: labels,
         "list": labels.tolist,
@@ -556,8 +573,7 @@ def test_one_label_for_each_row(kind, tmp_path, request):
 # ---- what belongs to a fitted classifier --------------------------------------------------------
 
 
-@pytest.mark.parametrize("prediction", ["neighbors", "hybrid"])
-@pytest.mark.parametrize("name", ["mixture", "gaussian", "paper"])
+@pytest.mark.parametrize(("prediction", "name"), [("neighbors", "gaussian"), ("hybrid", "paper")])
 @pytest.mark.parametrize(
     "kind", ["dense", "sparse", "memory map", "memory map of integers", "zarr"]
 )
@@ -620,8 +636,10 @@ def test_interrupts_end_a_fit(name):
     model = HERAClassifier(
         **{**SETTINGS[name], "random_state": 0, "block_rows": SIZE, "callback": interrupt}
     )
-    with pytest.warns(ConvergenceWarning, match="interrupted after 3 of"):
-        model.fit(rows_of("dense"), Y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The confidences collapsed")
+        with pytest.warns(ConvergenceWarning, match="interrupted after 3 of"):
+            model.fit(rows_of("dense"), Y)
     assert model.n_iter_ == 3
     stopped = fitted(
         rows_of("dense"), Y, name, block_rows=SIZE, callback=lambda state: state.iteration == 3
@@ -682,7 +700,7 @@ def test_too_little_space_on_disk(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     X = on_disk(tmp_path, rows_of("dense"))
-    with pytest.raises(OSError, match="on disk, but .* has 0.0 GB left"):
+    with pytest.raises(OSError, match=r"on disk, but .* has 0\.0 GB left"):
         fitted(X, Y, "mixture", block_rows=SIZE)
     # In memory nothing is needed there.
     fitted(rows_of("dense"), Y, "gaussian", block_rows=SIZE)
@@ -738,7 +756,9 @@ def test_more_labels_than_rows(name, kind):
     X = rows_of(kind)[:14]
     ref, model = fitted(X, labels, name), fitted(X, labels, name, block_rows=5)
     np.testing.assert_allclose(dense(model.confidence_), ref.confidence_, rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(model.predict(QUERIES), ref.predict(QUERIES))
+    # Some labels have the same scores.
+    expected = ref.decision_function(QUERIES)
+    np.testing.assert_allclose(model.decision_function(QUERIES), expected, rtol=0, atol=1e-8)
 
 
 @every_setting
@@ -796,8 +816,9 @@ def test_rows_that_are_not_finite(place, dtype, value, tmp_path, request):
 @both_dtypes
 def test_rows_that_are_too_large(place, dtype, tmp_path, request):
     X = rows_of("dense", dtype).copy()
-    X[ROW, COLUMN] = value = -1e300 if dtype == np.float64 else -1e20
-    with pytest.raises(ValueError, match=f"value {value:.3g} in row {ROW}, column {COLUMN}"):
+    X[ROW, COLUMN] = -1e300 if dtype == np.float64 else -1e20
+    message = rf"value -1e\+\d+ in row {ROW}, column {COLUMN}"
+    with pytest.raises(ValueError, match=message):
         fitted(put(X, place, tmp_path, request), Y, block_rows=100)
 
 
@@ -832,7 +853,7 @@ def test_rows_without_candidates(form, rows, tmp_path, zarr, request):
 def test_candidates_that_are_no_candidates(form, tmp_path, zarr):
     labels = Y.astype(int)
     labels[ROW, COLUMN] = 2
-    with pytest.raises(ValueError, match="got 2(.0)? in row") as caught:
+    with pytest.raises(ValueError, match=r"got 2(\.0)? in row") as caught:
         fitted(rows_of("dense"), form(labels, tmp_path, zarr), block_rows=100)
     message = str(caught.value)
     assert f"row {ROW}, column {COLUMN}" in message or (
@@ -864,23 +885,33 @@ def test_weights_that_make_no_sense(place, tmp_path, request):
             fitted(X, Y, "gaussian", weights, block_rows=SIZE)
 
 
-@pytest.mark.parametrize("place", ["memory", "memory map", "zarr"])
-@pytest.mark.parametrize("shape", [(N,), (N, 2, 2), (N, 0), (0, 3)])
+@pytest.mark.parametrize(
+    ("place", "shape"),
+    [
+        *((place, shape) for place in ("memory", "zarr") for shape in [(N,), (N, 0), (0, 3)]),
+        *((place, (N, 2, 2)) for place in ("memory", "memory map", "zarr")),
+        ("memory map", (N,)),
+    ],
+)
 def test_rows_of_another_shape(place, shape, tmp_path, request):
     X = np.zeros(shape)
-    if place == "memory map" and not X.size:
-        pytest.skip("there are no empty maps")
-    X = put(X, place, tmp_path, request)
+    if place == "zarr":
+        X = request.getfixturevalue("zarr").array(X)
+    elif place == "memory map":
+        X = on_disk(tmp_path, X)
     with pytest.raises(ValueError, match=r"X must|dim|shape|[Ff]ound array"):
         fitted(X, Y, block_rows=SIZE)
 
 
-@pytest.mark.parametrize("place", ["memory", "memory map", "zarr"])
-@pytest.mark.parametrize("dtype", ["complex128", "U4", "S4"])
+@pytest.mark.parametrize(
+    ("place", "dtype"),
+    [
+        *((place, "complex128") for place in ("memory", "sparse", "memory map", "zarr", "lazy")),
+        *((place, dtype) for place in ("memory", "memory map", "lazy") for dtype in ("U4", "S4")),
+    ],
+)
 def test_rows_that_are_no_numbers(place, dtype, tmp_path, request):
     X = np.full((N, D), "text").astype(dtype) if dtype[0] in "US" else np.ones((N, D), dtype)
-    if place == "zarr" and dtype == "S4":
-        pytest.skip("Zarr warns of such strings")
     X = put(X, place, tmp_path, request)
     with pytest.raises((TypeError, ValueError), match=r"real numbers|Complex|numeric|convert"):
         fitted(X, Y, block_rows=SIZE)
@@ -896,10 +927,10 @@ def test_lazy_rows_that_are_no_numbers():
 def test_warm_starts_are_refused(place, tmp_path, request):
     X = put(rows_of("dense"), place, tmp_path, request)
     model = HERAClassifier(calibration="gaussian", warm_start=True, block_rows=SIZE)
-    with pytest.raises(ValueError, match="warm_start=True .* blocks. Set warm_start=False"):
+    with pytest.raises(ValueError, match=r"warm_start=True .* blocks\. Set warm_start=False"):
         model.fit(X, Y)
     model.set_params(block_rows=None).fit(rows_of("dense"), Y)
-    with pytest.raises(ValueError, match="warm_start=True .* blocks. Set warm_start=False"):
+    with pytest.raises(ValueError, match=r"warm_start=True .* blocks\. Set warm_start=False"):
         model.set_params(block_rows=SIZE).fit(X, Y)
 
 
