@@ -485,12 +485,12 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         if not isinstance(self.random_state, Integral):
             parameters["random_state"] = None
         about = {
-            "data": fingerprint(training),
             "number of rows": training.shape[0],
             "number of features": training.shape[1],
             "number of labels": len(training.classes),
             "dtype": str(training.dtype),
             **parameters,
+            "fingerprint of the data": fingerprint(training),
         }
         keeper.open(about, resume=resume)
         return replace(options, random_state=keeper.seed)
