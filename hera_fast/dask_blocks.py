@@ -12,6 +12,7 @@ import itertools
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -120,7 +121,9 @@ def _deliver(
             first_row + start,
             X[start:stop],
             Candidates(Y[start:stop]),
-            None if weights is None else np.require(weights[start:stop], np.float64, ["C", "A"]),
+            None
+            if weights is None
+            else np.require(weights[start:stop], np.float64, ["C", "A", "W"]),
         )
         for start, stop in itertools.pairwise(bounds)
     ]
@@ -130,8 +133,8 @@ def _deliver(
 def _plain_rows(X: Any, dtype: np.dtype[Any]) -> Any:
     if hasattr(X, "tocsr"):
         return sparse.csr_array(X.tocsr(), dtype=dtype)
-    # What came over the network may begin anywhere in memory.
-    return np.require(X, dtype, ["C", "A"])
+    # What came over the network may begin anywhere in memory, and be read-only.
+    return np.require(X, dtype, ["C", "A", "W"])
 
 
 def _collect(token: str, blocks: list[int], number: int, finish: Callable[..., Any]) -> Any:
@@ -272,12 +275,13 @@ def place_blocks(
     -------
     DaskBlocks
     """
-    if not client.nthreads():
-        try:
-            client.wait_for_workers(1, timeout=_PATIENCE_WITHOUT_WORKERS)
-        except TimeoutError:
-            raise WorkerLost("the cluster has no workers") from None
     capacities = client.nthreads()
+    if not capacities:
+        with suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=_PATIENCE_WITHOUT_WORKERS)
+        capacities = client.nthreads()
+    if not capacities:
+        raise WorkerLost("the cluster has no workers")
     addresses = sorted(capacities)
     sizes = np.array([chunk_bounds[-1] for chunk_bounds in bounds])
     owners = _contiguous_parts(sizes, len(addresses))
@@ -298,12 +302,12 @@ def place_blocks(
     for remote, actor in zip(remotes, actors, strict=True):
         remote.actor = actor.result()
     places, deliveries, first, first_row = [], [], 0, 0
-    for (X, Y, weights), chunk_bounds, owner in zip(chunks, bounds, owners, strict=True):
+    parts = _computed(client, chunks, [remotes[owner] for owner in owners])
+    for arguments, chunk_bounds, owner in zip(parts, bounds, owners, strict=True):
         remote = remotes[owner]
         numbers = list(range(first, first + len(chunk_bounds) - 1))
         places.append((remote, numbers))
         remote.blocks += numbers
-        arguments = [_at(client, part, remote.address) for part in (X, Y, weights)]
         deliveries.append(
             client.submit(
                 *(_deliver, token, first, first_row, chunk_bounds.tolist(), dtype.str),
@@ -317,11 +321,24 @@ def place_blocks(
     return DaskBlocks(client, remotes, n_blocks, places, token)
 
 
-def _at(client: Any, part: Any, address: str) -> Any:
-    """Have a delayed object computed on the worker where it is needed, if that is possible."""
-    if hasattr(part, "__dask_graph__"):
-        return client.compute(part, workers=[address], allow_other_workers=True)
-    return part
+def _computed(
+    client: Any, chunks: Sequence[tuple[Any, Any, Any]], remotes: Sequence[_Remote]
+) -> list[list[Any]]:
+    """Have delayed parts of chunks computed on the workers where they are needed.
+
+    All parts of a worker at once: what they have in common is sent and computed once.
+    """
+    parts = [list(chunk) for chunk in chunks]
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    for place, (chunk, remote) in enumerate(zip(parts, remotes, strict=True)):
+        delayed = [i for i, part in enumerate(chunk) if hasattr(part, "__dask_graph__")]
+        wanted.setdefault(remote.address, []).extend((place, i) for i in delayed)
+    for address, places in wanted.items():
+        collections = [parts[place][i] for place, i in places]
+        futures = client.compute(collections, workers=[address], allow_other_workers=True)
+        for (place, i), future in zip(places, futures, strict=True):
+            parts[place][i] = future
+    return parts
 
 
 def _contiguous_parts(sizes: _Array, n_parts: int) -> list[int]:

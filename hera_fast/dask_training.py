@@ -13,6 +13,7 @@ from hera_fast.blocks import AtCandidates, raw
 from hera_fast.candidates import csr_candidates
 from hera_fast.dask_blocks import DaskBlocks, current_client, place_blocks
 from hera_fast.extras import require
+from hera_fast.frames import frame_numbers
 from hera_fast.inputs import check_weights
 from hera_fast.lazy_arrays import is_dask
 from hera_fast.run import Solution
@@ -168,7 +169,10 @@ def _together(pieces: list[Any]) -> Any:
 def _with_whole_rows(X: Any, name: str, n_dimensions: int) -> Any:
     """Return an array whose chunks hold whole rows."""
     if hasattr(X, "to_dask_array"):
-        X = X.to_dask_array(lengths=True)
+        is_single = all(kind == np.float32 for kind in X.dtypes)
+        meta = np.empty((0, len(X.columns)), np.float32 if is_single else np.float64)
+        X = X.map_partitions(frame_numbers, meta=meta)
+        X.compute_chunk_sizes()
     if not hasattr(X, "chunks"):
         raise TypeError(f"{name} must be a Dask array or data frame, got {type(X).__name__}")
     if len(X.shape) != n_dimensions:

@@ -17,7 +17,7 @@ from sklearn.base import _fit_context
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hera_fast.block_neighbors import RowBlocks, as_kind_of, block_neighbor_scores
 from hera_fast.candidates import check_candidates
@@ -429,7 +429,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         keeper = Keeper(checkpoint, options.random_state, survives=is_dask(X))
         # Products of many rows have threads of their own. The rest is small, and BLAS must not use
         # several threads for it: the bits of its results depend on how many there are.
-        with threads(self.n_threads), blas_threads(1):
+        n_threads = None if is_dask(X) else self.n_threads  # else those of the workers
+        with threads(n_threads), blas_threads(1):
             for attempt in keeper.attempts():
                 with attempt:
                     learned = self._learn(source, options, keeper, resume=resume)
@@ -504,7 +505,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
                 width=self._width_of_rows,
                 most=self._most_rows(),
                 n_threads=self.n_threads,
-                warm=(_warm_up, self._settings(), str(X.dtype)),
+                warm=(_warm_up, self._settings(), str(getattr(X, "dtype", "float64"))),
             )
         if self.block_rows is None and not is_lazy(X):
             X = self._validated(X, reset=True)
@@ -527,6 +528,9 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _check_lazy_rows(self, X: Any) -> None:
         """Check the shape of rows that are read later."""
+        if hasattr(X, "to_dask_array"):
+            validate_data(self, X._meta, reset=True, skip_check_array=True)
+            return
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must have rows and columns, got shape {X.shape}")
         if np.dtype(X.dtype).kind not in "biuf":

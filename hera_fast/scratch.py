@@ -113,6 +113,10 @@ class DiskStore:
     def save(self, number: int, piece: Any) -> None:
         """Keep a piece."""
         self.forget(number)
+        if getattr(piece, "is_on_disk", False):
+            # Rows of a file: only where they are is kept.
+            self._pieces[number] = piece
+            return
         buffers: list[pickle.PickleBuffer] = []
         stream = BytesIO()
         _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(piece)

@@ -152,6 +152,9 @@ class FileRows:
     [[2.0, 3.0], [4.0, 5.0]]
     """
 
+    #: A store need not put it there.
+    is_on_disk = True
+
     def __init__(self, source: Any, start: int, stop: int, dtype: np.dtype[Any]) -> None:
         self._source = source
         self._start, self._stop, self._dtype = start, stop, dtype
