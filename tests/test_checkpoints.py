@@ -105,8 +105,9 @@ def bits(model):
     names = ("confidence_", "noise_", "coef_", "intercept_", "transduction_", "classes_")
     found = {name: dense(getattr(model, name)) for name in names}
     found |= {name: each for name, each in model.history_.items() if name != "seconds"}
-    scores = model.decision_function(QUERIES.astype(model.coef_.dtype))
-    return found | {"scores": scores}
+    queries = QUERIES.astype(model.coef_.dtype)
+    found["scores"] = model.decision_function(queries)
+    return found | {"probabilities": model.predict_proba(queries)}
 
 
 def assert_same_bits(model, other):
@@ -143,6 +144,13 @@ def test_a_fit_that_is_stopped_in_every_iteration(name, size, path):
         assert stop(make(name, size), iteration, path, X, Y, WEIGHTS, resume=True)
     model = fit(make(name, size), weights=WEIGHTS, checkpoint=path, resume=True)
     assert_same_bits(model, ref)
+
+
+def test_a_fit_of_the_default_that_is_stopped_in_any_iteration(path):
+    ref = fit(make("mixture"))
+    for iteration in range(2, ref.n_iter_ + 1):
+        assert stop(make("mixture"), iteration, path)
+        assert_same_bits(fit(make("mixture"), checkpoint=path, resume=True), ref)
 
 
 @few_settings
@@ -446,7 +454,7 @@ OTHERS = {
 @whole_and_blocks
 def test_other_data(other, size, path):
     assert stop(make(size=size), 3, path)
-    refused(make(size=size), *OTHERS[other], path, "another fit: data was")
+    refused(make(size=size), *OTHERS[other], path, "another fit: .*data was")
 
 
 @pytest.mark.parametrize("labels", [(1, 2), (4,), (0, 1, 2)])
@@ -455,7 +463,7 @@ def test_other_candidates(labels, size, path):
     """Those of a single row, whose numbers add up to the same or not."""
     assert stop(make(size=size), 3, path, X, with_pair)
     other = changed(Y, (0, np.isin(np.arange(Q), labels)))
-    refused(make(size=size), X, other, None, path, "another fit: data was")
+    refused(make(size=size), X, other, None, path, "another fit: .*data was")
 
 
 def test_other_weights(path):
@@ -467,7 +475,7 @@ def test_other_weights(path):
         changed(WEIGHTS, (7, 0.5)),
         WEIGHTS[::-1].copy(),
     ):
-        refused(make(), X, Y, weights, path, "another fit: data was")
+        refused(make(), X, Y, weights, path, "another fit: .*data was")
 
 
 @pytest.mark.parametrize(
@@ -577,6 +585,15 @@ def test_truncated_files(size, part, path):
     contents = path.read_bytes()
     path.write_bytes(contents[: int(part * len(contents))])
     refused(make(size=size), X, Y, None, path, "no intact hera-fast model")
+
+
+def test_files_of_which_a_part_is_overwritten(path):
+    assert stop(make(), 3, path)
+    contents = path.read_bytes()
+    middle = len(contents) // 2
+    wrong = bytes(255 - each for each in contents[middle:][:400])
+    path.write_bytes(contents[:middle] + wrong + contents[middle + 400 :])
+    refused(make(), X, Y, None, path, "no intact hera-fast model")
 
 
 @pytest.mark.parametrize("contents", [b"hello", b"PK\x03\x04" + bytes(500), bytes(9)])
@@ -786,7 +803,7 @@ def test_too_many_deaths_without_progress():
     def work(n_times):
         raise WorkerLost("gone")
 
-    with pytest.raises(RuntimeError, match="4 times in a row .* begins anew") as caught:
+    with pytest.raises(RuntimeError, match=r"4 times in a row, .* begins anew") as caught:
         attempt(Keeper(None, 0, survives=True), work)
     assert isinstance(caught.value.__cause__, WorkerLost)
 
