@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from hera_fast.blocks import AtCandidates, Candidates, WorkerLost, raw
 from hera_fast.mixture import MixtureState, StageFit
 from hera_fast.models import Member
 from hera_fast.persistence import read_model, write_model
+from hera_fast.products import BLOCK_ROWS
 from hera_fast.run import Solution
 from hera_fast.training_rows import TrainingRows
 
@@ -32,6 +34,8 @@ _INTERVAL = 5.0
 _TIMES_LONGER = 20
 # How often workers may die without any progress.
 _MOST_IN_VAIN = 3
+# Of SplitMix64; odd, so that nothing is lost.
+_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _STATE = ("stage", "iterations", "failures", "likelihood", "temperatures")
 
 
@@ -70,13 +74,15 @@ class Checkpoint(NamedTuple):
             "seed": seed,
         }
         arrays = {"W": solution.W, "offset": solution.offset}
-        arrays["P"] = _collected(training, solution.P)
+        # Only the published problem, which has another penalty, lets P be positive anywhere.
+        is_sparse = solution.split_penalty == 0
+        arrays["P"] = _collected(training, solution.P, is_sparse)
         arrays |= {f"history_{name}": each for name, each in solution.history.items()}
         arrays |= _member_arrays("member", solution.members)
         if solution.multipliers:
-            arrays["E"] = _collected(training, solution.E)
+            arrays["E"] = _collected(training, solution.E, False)
             for place, multiplier in enumerate(solution.multipliers):
-                arrays[f"multiplier_{place}"] = _collected(training, multiplier)
+                arrays[f"multiplier_{place}"] = _collected(training, multiplier, False)
         state = solution.model_state
         if isinstance(state, MixtureState):
             header["state"] = {name: getattr(state, name) for name in _STATE}
@@ -85,7 +91,7 @@ class Checkpoint(NamedTuple):
                 best = state.best
                 header["best"] = {"stage": best.stage, "likelihood": best.likelihood}
                 header["best"]["weights"] = [member.weight for member in best.members]
-                arrays["best_P"] = _collected(training, best.P)
+                arrays["best_P"] = _collected(training, best.P, is_sparse)
                 arrays |= _member_arrays("best", best.members)
         elif state is not None:
             header["acts"] = bool(state)
@@ -168,17 +174,13 @@ def _members(name: str, weights: list[float], arrays: dict[str, _Array]) -> tupl
 # ---- numbers that belong to rows ----------------------------------------------------------------
 
 
-def _collected(training: TrainingRows, held: Any) -> _Array:
+def _collected(training: TrainingRows, held: Any, is_sparse: bool) -> _Array:
+    """Return an array of all rows; of one that is zero elsewhere, what is at the candidates."""
     rows = training.rows
     if rows.is_whole:
-        values: _Array = held[training.Y] if _vanishes(held, training.Y) else held.copy()
+        values: _Array = held[training.Y] if is_sparse else held.copy()
         return values
     return np.concatenate(rows.gather(_values, raw(held)))
-
-
-def _vanishes(held: _Array, Y: _Array) -> bool:
-    """Whether an array is zero outside the candidates."""
-    return not np.any(held, where=~Y)
 
 
 def _values(piece: Any) -> _Array:
@@ -229,23 +231,40 @@ def fingerprint(training: TrainingRows) -> str:
 
 
 def _sums_of_bits(X: Any, Y: _Array, weights: _Array | None, first_row: int) -> _Array:
-    """Add up the bits of numbers, times odd numbers that depend on where they are."""
+    """Add up the bits of all numbers, mixed with where they are; zeros do not count."""
     with np.errstate(over="ignore"):
-        return np.array(
-            [
-                _sum_of_bits(np.asarray(X.sum(axis=1)), first_row),
-                _sum_of_bits(np.asarray(X[:, : min(8, X.shape[1])].sum(axis=1)), first_row),
-                _sum_of_bits(Y @ np.arange(1.0, Y.shape[1] + 1), first_row),
-                0 if weights is None else _sum_of_bits(weights, first_row),
-            ],
-            dtype=np.uint64,
-        )
+        places = _mixed(first_row + 1 + np.arange(X.shape[0], dtype=np.uint64))
+        columns = _mixed(1 + np.arange(max(X.shape[1], Y.shape[1]), dtype=np.uint64))
+        rows, labels = np.nonzero(Y)
+        sums = [
+            _sum_of_rows(X, places, columns),
+            (places[rows] * columns[labels]).sum(dtype=np.uint64),
+            0 if weights is None else (_mixed_bits(weights) * places).sum(dtype=np.uint64),
+        ]
+        return np.array(sums, dtype=np.uint64)
 
 
-def _sum_of_bits(numbers: _Array, first_row: int) -> Any:
-    bits = np.ascontiguousarray(numbers, np.float64).reshape(-1).view(np.uint64)
-    places = 2 * (first_row + np.arange(len(bits), dtype=np.uint64)) + np.uint64(1)
-    return (bits * places).sum(dtype=np.uint64)
+def _sum_of_rows(X: Any, places: _Array, columns: _Array) -> Any:
+    if sparse.issparse(X):
+        of_entries = np.repeat(places, np.diff(X.indptr)) * columns[X.indices]
+        return (_mixed_bits(X.data) * of_entries).sum(dtype=np.uint64)
+    total = np.uint64(0)
+    for start in range(0, len(X), BLOCK_ROWS):
+        block = _mixed_bits(X[start : start + BLOCK_ROWS]) * columns[: X.shape[1]]
+        total += (block.sum(axis=1) * places[start : start + BLOCK_ROWS]).sum(dtype=np.uint64)
+    return total
+
+
+def _mixed_bits(numbers: _Array) -> _Array:
+    return _mixed(np.ascontiguousarray(numbers, np.float64).view(np.uint64))
+
+
+def _mixed(bits: _Array) -> _Array:
+    """Spread the differences of 64-bit numbers over all bits; zero remains zero."""
+    for factor in _FACTORS:
+        bits = bits * factor
+        bits ^= bits >> np.uint64(29)
+    return bits
 
 
 # ---- when checkpoints are taken -----------------------------------------------------------------

@@ -447,7 +447,8 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         if training.weights is not None:
             copies = np.ceil(np.minimum(training.weights, _MOST_COPIES))
             self._multiplicity = copies.astype(np.int64)
-        keeper.done()
+        if not learned.solution.interrupted:
+            keeper.done()
         return self
 
     def _learn(self, source: Source, options: Options, keeper: Keeper, *, resume: bool) -> Learned:

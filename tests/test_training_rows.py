@@ -49,6 +49,10 @@ SETTINGS = {
 FEW = ("mixture", "gaussian, rbf", "least squares, low rank", "paper")
 every_setting = pytest.mark.parametrize("name", SETTINGS)
 few_settings = pytest.mark.parametrize("name", FEW)
+every_setting_and_few_of_sparse_rows = pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, "dense") for name in SETTINGS), *((name, "sparse") for name in FEW)],
+)
 both_dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 dense_and_sparse = pytest.mark.parametrize("kind", ["dense", "sparse"])
 
@@ -194,8 +198,7 @@ def test_mixtures_too_large_for_one_place(weighted, monkeypatch):
     assert_close(model, whole("mixture", "dense", np.float64, weighted), np.float64, False)
 
 
-@every_setting
-@dense_and_sparse
+@every_setting_and_few_of_sparse_rows
 def test_results_are_sparse(name, kind):
     model = fitted(rows_of(kind), Y, name, block_rows=SIZE)
     for array in (model.confidence_, model.noise_):
@@ -723,7 +726,7 @@ def test_constant_features(name, kind, scale):
 
 @few_settings
 @dense_and_sparse
-@pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
+@pytest.mark.parametrize("value", [0.0, 0.1])
 def test_nothing_but_constant_features(name, kind, value):
     X = np.full((N, 3), value)
     X = sparse.csr_array(X) if kind == "sparse" else X
@@ -746,8 +749,7 @@ def test_features_that_are_constant_among_rows_that_count(name):
     np.testing.assert_allclose(dense(model.confidence_), ref.confidence_, rtol=0, atol=1e-9)
 
 
-@every_setting
-@dense_and_sparse
+@every_setting_and_few_of_sparse_rows
 def test_more_labels_than_rows(name, kind):
     rng = np.random.default_rng(0)
     labels = rng.random((14, 23)) < 0.2
