@@ -424,6 +424,11 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
         """
         if resume and checkpoint is None:
             raise ValueError("resume=True needs a checkpoint: the file to go on from")
+        if checkpoint is not None and self.warm_start:
+            raise ValueError(
+                "a checkpoint does not hold what warm_start=True goes on from: set "
+                "warm_start=False, or leave the checkpoint out"
+            )
         source = self._source(X, y, sample_weight)
         options = self._options()
         keeper = Keeper(checkpoint, options.random_state, survives=is_dask(X))
