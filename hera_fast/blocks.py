@@ -596,10 +596,12 @@ class Blocks:
 
         # Not from a pool: none of them may wait for another one to end before it begins.
         places = range(len(items))
-        threads = [threading.Thread(target=take_part, args=(place,)) for place in places]
-        for thread in threads:
-            thread.start()
+        threads = []
         try:
+            for place in places:
+                thread = threading.Thread(target=take_part, args=(place,), daemon=True)
+                thread.start()
+                threads.append(thread)
             for thread in threads:
                 thread.join()
         except BaseException as error:

@@ -19,7 +19,7 @@ from scipy import sparse
 from hera_fast.blocks import AtCandidates, Candidates, WorkerLost, raw
 from hera_fast.mixture import MixtureState, StageFit
 from hera_fast.models import Member
-from hera_fast.persistence import read_model, write_model
+from hera_fast.persistence import model_kind, read_model, write_model
 from hera_fast.products import BLOCK_ROWS
 from hera_fast.run import Solution
 from hera_fast.training_rows import TrainingRows
@@ -194,7 +194,8 @@ def _spread(training: TrainingRows, values: _Array) -> Any:
     if rows.is_whole:
         return _at(training.Y, values) if is_sparse else values.copy()
     sizes = rows.gather(_size, raw(training.Y), is_sparse)
-    pieces = rows.spread(np.split(values, np.cumsum(sizes)[:-1]))
+    # Copies, because the solver writes into them.
+    pieces = rows.spread([each.copy() for each in np.split(values, np.cumsum(sizes)[:-1])])
     if is_sparse:
         return rows.at_candidates(training.Y, _at, training.Y, pieces)
     return pieces
@@ -305,9 +306,14 @@ class Keeper:
         resume : bool
             Whether to read the file.
         """
-        if not self._about and resume and self.path is not None and Path(self.path).exists():
-            self.last = Checkpoint.read(self.path, about)
-            self.seed = self.last.seed
+        if not self._about and self.path is not None and Path(self.path).exists():
+            if resume:
+                self.last = Checkpoint.read(self.path, about)
+                self.seed = self.last.seed
+            elif model_kind(self.path) != _KIND:
+                raise ValueError(
+                    f"{fspath(self.path)} exists and is no checkpoint: choose another file"
+                )
         self._about = about
 
     def start(self, training: TrainingRows) -> Solution | None:

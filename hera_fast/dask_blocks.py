@@ -9,6 +9,7 @@ are ordinary tasks on their workers.
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ _Array = np.ndarray[Any, Any]
 
 # Seconds after which it is asked whether a worker still lives.
 _PATIENCE = 2.0
+# How often that is asked before an error is believed that may come from there.
+_LOOKS = 10
 # Seconds to wait for a new worker when there is none.
 _PATIENCE_WITHOUT_WORKERS = 60.0
 
@@ -70,7 +73,13 @@ class _Carrier:
             with threads(self._n_threads), blas_threads(1):
                 return True, self._carrier.run(batch)
         except Exception as error:
-            return False, error
+            # With its frames it would keep the blocks.
+            return False, error.with_traceback(None)
+
+    def close(self) -> tuple[bool, Any]:
+        """Let go of all blocks."""
+        self._carrier = LocalCarrier(0)
+        return True, None
 
     def take(self, first: int, blocks: list[Block]) -> None:
         """Take blocks with consecutive numbers."""
@@ -79,8 +88,11 @@ class _Carrier:
 
     def put(self, number: int, pieces: dict[int, Any]) -> tuple[bool, Any]:
         """Keep pieces of blocks."""
-        # What came over the network may begin anywhere in memory, and may be read-only.
-        self._carrier.put(number, {block: np.array(piece) for block, piece in pieces.items()})
+        try:
+            # What came over the network may begin anywhere in memory, and may be read-only.
+            self._carrier.put(number, {block: np.array(piece) for block, piece in pieces.items()})
+        except Exception as error:
+            return False, error.with_traceback(None)
         return True, None
 
     def pieces(self, blocks: Sequence[int], number: int) -> list[Any]:
@@ -152,6 +164,8 @@ class _Remote:
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self.address = client, address
+        # Several workers may be one process.
+        self.token = uuid.uuid4().hex
         self.blocks: list[int] = []
 
     def submit(self, batch: Batch) -> Callable[[], Any]:
@@ -162,11 +176,16 @@ class _Remote:
         """Keep pieces of blocks."""
         self._begin("put", number, pieces)()
 
+    def close(self) -> None:
+        """Let the worker forget all blocks, if it lives; nobody waits for it."""
+        with suppress(Exception):
+            self.actor.close()
+
     def _begin(self, name: str, *arguments: Any) -> Callable[[], Any]:
         try:
             future = getattr(self.actor, name)(*arguments)
         except Exception as error:
-            raise self._lost(error) from error
+            raise self.judged(error) from error
         return lambda: self._wait(future)
 
     def _wait(self, future: Any) -> Any:
@@ -177,18 +196,38 @@ class _Remote:
             except TimeoutError:
                 self.check()
             except Exception as error:
-                raise self._lost(error) from error
+                raise self.judged(error) from error
         if not succeeded:
             raise result
         return result
 
     def check(self) -> None:
         """Raise an error if the worker has died."""
-        if self.address not in self._client.nthreads():
+        if self.address not in _workers(self._client):
             raise WorkerLost(f"the worker {self.address} has died")
 
-    def _lost(self, error: Exception) -> WorkerLost:
-        return WorkerLost(f"the worker {self.address} cannot be reached ({error})")
+    def judged(self, error: BaseException) -> BaseException:
+        """Return the error itself, unless it came because the worker has died."""
+        lost = WorkerLost(f"the worker {self.address} cannot be reached ({error!r})")
+        if isinstance(error, OSError) or "Actor was lost" in str(error):
+            return lost
+        if isinstance(error, (MemoryError, TypeError, ValueError)):
+            return error
+        # It takes a moment until the scheduler knows.
+        for _ in range(_LOOKS):
+            if self.address not in _workers(self._client):
+                return lost
+            time.sleep(_PATIENCE / _LOOKS)
+        return error
+
+
+def _workers(client: Any) -> dict[str, int]:
+    """Return how many threads each worker has; none if the scheduler cannot be reached."""
+    try:
+        threads_of: dict[str, int] = client.nthreads()
+    except Exception:
+        return {}
+    return threads_of
 
 
 class DaskBlocks(Blocks):
@@ -204,8 +243,6 @@ class DaskBlocks(Blocks):
         How many blocks there are.
     chunks : list of (carrier, list of int)
         For each chunk of the rows who has it, and the numbers of its blocks.
-    token : str
-        The name of the carriers.
     """
 
     def __init__(
@@ -214,11 +251,15 @@ class DaskBlocks(Blocks):
         carriers: list[_Remote],
         n_blocks: int,
         chunks: list[tuple[_Remote, list[int]]],
-        token: str,
     ) -> None:
         super().__init__(carriers, n_blocks)
         self._client, self._remotes = client, carriers
-        self._chunks, self._token = chunks, token
+        self._chunks = chunks
+
+    def close(self) -> None:
+        """Let the workers forget all blocks."""
+        for remote in self._remotes:
+            remote.close()
 
     def tasks(self, number: int, finish: Callable[..., Any]) -> list[Any]:
         """Leave something behind on the workers: a future for each chunk.
@@ -236,7 +277,7 @@ class DaskBlocks(Blocks):
         """
         futures = [
             self._client.submit(
-                *(_collect, self._token, blocks, number, finish),
+                *(_collect, remote.token, blocks, number, finish),
                 workers=[remote.address],
                 pure=False,
             )
@@ -275,50 +316,79 @@ def place_blocks(
     -------
     DaskBlocks
     """
-    capacities = client.nthreads()
+    capacities = _workers(client)
     if not capacities:
-        with suppress(TimeoutError):
+        with suppress(Exception):
             client.wait_for_workers(1, timeout=_PATIENCE_WITHOUT_WORKERS)
-        capacities = client.nthreads()
+        capacities = _workers(client)
     if not capacities:
-        raise WorkerLost("the cluster has no workers")
+        raise WorkerLost("the cluster has no workers, or its scheduler cannot be reached")
     addresses = sorted(capacities)
     sizes = np.array([chunk_bounds[-1] for chunk_bounds in bounds])
     owners = _contiguous_parts(sizes, len(addresses))
     addresses = [addresses[owner] for owner in range(max(owners) + 1)]
     n_blocks = sum(len(chunk_bounds) - 1 for chunk_bounds in bounds)
-    token = uuid.uuid4().hex
+    remotes = [_Remote(client, address) for address in addresses]
+    try:
+        _start_carriers(client, remotes, n_blocks, n_threads, capacities)
+        places = _deliver_chunks(client, chunks, bounds, [remotes[o] for o in owners], dtype, warm)
+    except BaseException:
+        for remote in remotes:
+            remote.close()
+        raise
+    return DaskBlocks(client, remotes, n_blocks, places)
+
+
+def _start_carriers(
+    client: Any,
+    remotes: list[_Remote],
+    n_blocks: int,
+    n_threads: int | None,
+    capacities: dict[str, int],
+) -> None:
     actors = [
         client.submit(
-            *(_Carrier, token, n_blocks, n_threads or capacities[address]),
+            *(_Carrier, remote.token, n_blocks, n_threads or capacities[remote.address]),
             actor=True,
-            workers=[address],
+            workers=[remote.address],
             pure=False,
         )
-        for address in addresses
+        for remote in remotes
     ]
-    remotes = [_Remote(client, address) for address in addresses]
     _wait_for(actors, remotes)
     for remote, actor in zip(remotes, actors, strict=True):
-        remote.actor = actor.result()
+        try:
+            remote.actor = actor.result()
+        except Exception as error:
+            raise remote.judged(error) from error
+
+
+def _deliver_chunks(
+    client: Any,
+    chunks: Sequence[tuple[Any, Any, Any]],
+    bounds: Sequence[_Array],
+    owners: list[_Remote],
+    dtype: np.dtype[Any],
+    warm: tuple[Any, ...],
+) -> list[tuple[_Remote, list[int]]]:
+    """Give each chunk to its carrier; return who has which blocks."""
     places, deliveries, first, first_row = [], [], 0, 0
-    parts = _computed(client, chunks, [remotes[owner] for owner in owners])
-    for arguments, chunk_bounds, owner in zip(parts, bounds, owners, strict=True):
-        remote = remotes[owner]
+    parts = _computed(client, chunks, owners)
+    for arguments, chunk_bounds, remote in zip(parts, bounds, owners, strict=True):
         numbers = list(range(first, first + len(chunk_bounds) - 1))
         places.append((remote, numbers))
         remote.blocks += numbers
         deliveries.append(
             client.submit(
-                *(_deliver, token, first, first_row, chunk_bounds.tolist(), dtype.str),
+                *(_deliver, remote.token, first, first_row, chunk_bounds.tolist(), dtype.str),
                 *(*arguments, warm),
                 workers=[remote.address],
                 pure=False,
             )
         )
         first, first_row = first + len(numbers), first_row + int(chunk_bounds[-1])
-    _wait_for(deliveries, remotes)
-    return DaskBlocks(client, remotes, n_blocks, places, token)
+    _wait_for(deliveries, owners)
+    return places
 
 
 def _computed(
@@ -366,7 +436,7 @@ def _wait_for(futures: list[Any], remotes: list[_Remote]) -> None:
         if future.status == "error":
             error = future.exception()
             for remote in remotes:
-                remote.check()
+                error = remote.judged(error)
             raise error
         if future.status != "finished":
             raise WorkerLost(f"a task is {future.status}, because a worker has died")

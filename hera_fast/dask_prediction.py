@@ -706,4 +706,6 @@ def _pickled(thing: Any) -> bytes:
 
 def _is_whole_map(rows: np.memmap[Any, Any]) -> bool:
     """Whether it is all of a map; of a part nobody knows where in the file it is."""
-    return rows.filename is not None and not isinstance(rows.base, np.ndarray)
+    is_whole = rows.filename is not None and not isinstance(rows.base, np.ndarray)
+    # Changes of others are in memory only.
+    return is_whole and rows.mode in ("r", "r+")

@@ -106,7 +106,11 @@ class DaskSource:
         rows = place_blocks(
             *(self.client, self._parts, self._bounds, self.dtype, self._n_threads, self._warm)
         )
-        check_rows(rows, self.dtype)
+        try:
+            check_rows(rows, self.dtype)
+        except BaseException:
+            rows.close()
+            raise
         weights = None if self.weights is None else rows.weights
         return DaskTraining(
             *(rows, rows.X, rows.Y, weights, self.classes, self.shape, self.dtype),
@@ -116,6 +120,10 @@ class DaskSource:
 
 class DaskTraining(TrainingRows):
     """Rows on workers, with candidates."""
+
+    def close(self) -> None:
+        """Let the workers forget what belongs to the rows."""
+        self.rows.close()
 
     def results(self, solution: Solution) -> tuple[Any, Any, Any]:
         """Return confidences, noise and best candidates as Dask arrays, on the workers."""

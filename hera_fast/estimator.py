@@ -459,6 +459,14 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
     def _learn(self, source: Source, options: Options, keeper: Keeper, *, resume: bool) -> Learned:
         """Fit the kernel maps and solve the problem, from the last checkpoint on."""
         training = source.place()
+        try:
+            return self._learn_from(training, options, keeper, resume=resume)
+        finally:
+            training.close()
+
+    def _learn_from(
+        self, training: TrainingRows, options: Options, keeper: Keeper, *, resume: bool
+    ) -> Learned:
         if keeper.is_active:
             options = self._find_checkpoint(training, options, keeper, resume=resume)
         start = keeper.start(training) or self._start(training)
@@ -549,7 +557,7 @@ class HERAClassifier(ProbabilisticPartialLabelClassifier):
 
     def _settings(self) -> tuple[tuple[str, Any], ...]:
         """What decides which kernels a fit needs."""
-        names = ("formulation", "calibration", "ranking", "nu", "kernel", "mu")
+        names = ("formulation", "calibration", "ranking", "nu", "kernel", "alpha", "mu")
         return tuple((name, getattr(self, name)) for name in names)
 
     def _width_of_rows(self, n_features: int, n_labels: int) -> tuple[int, int]:

@@ -37,7 +37,7 @@ _BALANCE = 10.0
 _BALANCE_STEP = 2.0
 
 # From a warning up to the caller of fit.
-FIT_CALLER = 7
+FIT_CALLER = 8
 
 
 class Residuals(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -86,6 +87,9 @@ class TrainingRows:
         """Return these rows: they are where they are worked on."""
         return self
 
+    def close(self) -> None:
+        """Forget what belongs to the rows, where that does not happen by itself."""
+
     def results(self, solution: Solution) -> tuple[Any, Any, Any]:
         """Return confidences, noise, and the column of the best candidate of each row."""
         rows, P = self.rows, solution.P
@@ -161,30 +165,26 @@ class FileRows:
 
     def unpack(self) -> Any:
         """Return the rows."""
-        source = self._source
-        if isinstance(source, np.memmap) and _is_plain_map(source):
-            # Read instead of mapped: mapped pages would count as memory of this process.
-            width = source.shape[1]
-            block = np.fromfile(
-                source.filename,  # type: ignore[arg-type]  # a plain map has one
-                source.dtype,
-                count=(self._stop - self._start) * width,
-                offset=source.offset + self._start * width * source.dtype.itemsize,
-            ).reshape(-1, width)
-        else:
-            block = source[self._start : self._stop]
+        block = self._source[self._start : self._stop]
         if sparse.issparse(block):
             return sparse.csr_array(block, dtype=self._dtype)
-        return np.ascontiguousarray(block, dtype=self._dtype)
+        if not isinstance(block, np.memmap):
+            return np.ascontiguousarray(block, dtype=self._dtype)
+        rows: _Array = np.array(block, self._dtype, order="C")
+        _let_go(self._source)
+        return rows
 
     def pack(self, rows: Any) -> None:
         """Do nothing: rows do not change."""
 
 
-def _is_plain_map(source: np.memmap[Any, Any]) -> bool:
-    """Whether it is all of a map, not a part of one, whose place in the file nobody knows."""
-    is_part = isinstance(source.base, np.ndarray)
-    return not is_part and source.filename is not None and source.flags.c_contiguous
+def _let_go(source: np.memmap[Any, Any]) -> None:
+    """Let the system have back the memory of a map, which would count as that of this process.
+
+    Not of a map whose changes are in memory only.
+    """
+    if source.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
+        source._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def is_lazy(X: Any) -> bool:
