@@ -157,6 +157,13 @@ class Checkpoint(NamedTuple):
         return cls(header, arrays)
 
 
+def _is_checkpoint(path: str | PathLike[str]) -> bool:
+    try:
+        return model_kind(path) == _KIND
+    except ValueError:
+        return False
+
+
 def _member_arrays(name: str, members: tuple[Member, ...]) -> dict[str, _Array]:
     arrays: dict[str, _Array] = {}
     for place, member in enumerate(members):
@@ -310,9 +317,10 @@ class Keeper:
             if resume:
                 self.last = Checkpoint.read(self.path, about)
                 self.seed = self.last.seed
-            elif model_kind(self.path) != _KIND:
+            elif not _is_checkpoint(self.path):
                 raise ValueError(
-                    f"{fspath(self.path)} exists and is no checkpoint: choose another file"
+                    f"{fspath(self.path)} exists and is no intact checkpoint: remove it, or choose "
+                    "another file"
                 )
         self._about = about
 

@@ -331,14 +331,17 @@ def test_resuming_takes_a_file():
         make().fit(X, Y, resume=True)
 
 
-@pytest.mark.parametrize("contents", ["another fit", "garbage"])
-def test_a_file_that_is_not_asked_for_is_replaced(contents, path):
-    if contents == "garbage":
-        path.write_bytes(b"garbage")
-    else:
-        assert stop(make("mixture"), 3, path)
+def test_a_checkpoint_that_is_not_asked_for_is_replaced(path):
+    assert stop(make("mixture"), 3, path)
     assert stop(make(), 4, path)
     assert_same_bits(fit(make(), checkpoint=path, resume=True), fit(make()))
+
+
+def test_other_files_are_never_replaced_or_removed(path):
+    path.write_bytes(b"precious")
+    with pytest.raises(ValueError, match="exists and is no intact checkpoint: remove it"):
+        fit(make(), checkpoint=path)
+    assert path.read_bytes() == b"precious"
 
 
 def test_a_folder_that_does_not_exist(path):
