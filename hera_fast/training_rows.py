@@ -269,7 +269,10 @@ def rows_in_blocks(
     """
     n, d = X.shape
     dtype = np.dtype(X.dtype) if X.dtype in _FLOATS else np.dtype(np.float64)
-    reads_candidates = is_lazy(Y) or (isinstance(Y, np.memmap) and Y.ndim == 2)
+    is_read = is_lazy(Y) or isinstance(Y, np.memmap)
+    reads_candidates = is_read and len(Y.shape) == 2 and Y.shape[1] > 1
+    if is_read and not reads_candidates:
+        Y = np.array(Y[...])  # one label for each row
     if reads_candidates:
         if Y.shape[0] != n:
             raise ValueError(f"found {Y.shape[0]} rows of candidates for {n} rows of X")

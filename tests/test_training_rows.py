@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
-from hera_fast import HERAClassifier, hera, mixture
+from hera_fast import HERAClassifier, blocks, hera, mixture
 from hera_fast.kernels import _launch
 from hera_fast.products import BLOCK_ROWS
 from hera_fast.training_rows import FileRows, block_bounds
@@ -648,6 +648,39 @@ def test_interrupts_end_a_fit(name):
         rows_of("dense"), Y, name, block_rows=SIZE, callback=lambda state: state.iteration == 3
     )
     assert_same_bits(model, stopped)
+
+
+@few_settings
+def test_interrupts_within_the_work_on_a_block(name, monkeypatch):
+    """Some blocks are an iteration ahead then; the rows of each are as they should be."""
+    rows, labels = rows_of("dense")[:90], Y[:90]
+    pieces, n_calls, last = blocks._Session.pieces, 0, 10**9
+
+    def interrupt(session, arguments):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == last:
+            raise KeyboardInterrupt
+        return pieces(session, arguments)
+
+    monkeypatch.setattr(blocks._Session, "pieces", interrupt)
+    fitted(rows, labels, name, block_rows=40)
+    n_fits = 0
+    for number in np.linspace(1, n_calls, 12).astype(int).tolist():
+        n_calls, last = 0, number
+        try:
+            model = fitted(rows, labels, name, block_rows=40)
+        except KeyboardInterrupt:
+            continue  # before the first iteration, or after the last one
+        n_fits += 1
+        confidence = model.confidence_.toarray()
+        assert np.isfinite(confidence).all()
+        assert np.isfinite(model.decision_function(QUERIES)).all()
+        assert labels[np.arange(90), model.transduction_].all()
+        if name != "paper":
+            np.testing.assert_allclose(confidence.sum(axis=1), 1)
+            assert not confidence[~labels].any()
+    assert n_fits > 6
 
 
 @pytest.mark.parametrize("first", [None, SIZE])
