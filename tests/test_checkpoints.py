@@ -175,6 +175,17 @@ def test_rows_of_a_file(name, path, tmp_path):
 
 
 @whole_and_blocks
+def test_penalties_that_acted_before_need_not_act_again(size, path):
+    """J or E is zero again in the last iterations, which would not be the last ones otherwise."""
+    settings = {"mu": 1.0, "nu": 20.0, "penalty": 0.01, "penalty_growth": 1.3}
+    settings |= {"formulation": "paper", "max_iter": 150, "tol": 1e-4, "calibration": None}
+    ref = fit(make(size=size, **settings))
+    assert ref.n_iter_ < 150
+    assert stop(make(size=size, **settings), ref.n_iter_ - 3, path)
+    assert_same_bits(fit(make(size=size, **settings), checkpoint=path, resume=True), ref)
+
+
+@whole_and_blocks
 @pytest.mark.parametrize("given", ["nothing", "a generator"])
 def test_the_seed_is_that_of_the_first_part(size, given, path, monkeypatch):
     def with_seed(seed):
